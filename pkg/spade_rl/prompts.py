@@ -49,7 +49,7 @@ def difficulty_word(win_rate: float) -> str:
 
 # --- Environment Designer -------------------------------------------------------------------------
 
-CONTRACT = '''\
+CONTRACT = """\
 Write one self-contained Python class that is a training environment:
 
 class NAME:
@@ -60,7 +60,7 @@ class NAME:
 The reward lies in [-1, 1]; the reward of the terminating step is the result of the episode. Different seeds
 must give different instances, the same seed always the same one. The answer must not stand in the first
 observation, and neither an empty nor a constant nor a random action may win. Only the standard library's pure
-modules and numpy may be imported; there is no file, network or clock.'''
+modules and numpy may be imported; there is no file, network or clock."""
 
 
 def designer_messages(
@@ -77,7 +77,10 @@ def designer_messages(
         parts += [f"Seed {difficulty_word(s.win_rate)} {s.win_rate:.1f}:\n{s.source}" for s in positives]
         parts += [f"Avoid {s.reason}:\n{s.source}" for s in negatives]
         return [{"role": "user", "content": "\n".join(parts)}]
-    parts = [f"Skill to train: {skill}.", f"Ground the environment in this document:\n<document>\n{document}\n</document>"]
+    parts = [
+        f"Skill to train: {skill}.",
+        f"Ground the environment in this document:\n<document>\n{document}\n</document>",
+    ]
     parts += [
         f"An earlier environment that the agent won in {s.win_rate:.0%} of its plays ({difficulty_word(s.win_rate)}):"
         f"\n```python\n{s.source}\n```"
@@ -96,7 +99,10 @@ def repair_messages(prompt: Sequence[Message], reply: str, gate: str, complaint:
     return [
         *prompt,
         {"role": "assistant", "content": reply},
-        {"role": "user", "content": f"Refused by the gate {gate}: {complaint}\nWrite the whole environment again, mended."},
+        {
+            "role": "user",
+            "content": f"Refused by the gate {gate}: {complaint}\nWrite the whole environment again, mended.",
+        },
     ]
 
 

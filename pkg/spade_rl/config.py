@@ -1,0 +1,325 @@
+"""The configuration of a run: one YAML file, typed, checked before anything starts.
+
+Importing this module loads neither torch nor transformers. Unknown keys are refused, and so is every combination
+that could not be honoured: no count is ever changed silently.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from spade_rl.errors import ConfigurationError
+from spade_rl.prompts import PromptStyle
+
+GAME_SKILLS = (
+    "mathematical reasoning",
+    "logical deduction",
+    "spatial reasoning",
+    "pattern recognition",
+    "optimization",
+    "causal inference",
+)
+
+
+class Section(BaseModel):
+    """A part of the configuration."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RunSection(Section):
+    """The run as a whole."""
+
+    seed: int = Field(0, ge=0, description="Every random decision of the run derives from it.")
+    cycles: int = Field(400, ge=1, description="Cycles of design, play and learning.")
+    minutes: float | None = Field(None, gt=0, description="Stop after the cycle in which this time is over.")
+    checkpoint_every: int = Field(1, ge=1, description="Cycles between checkpoints.")
+    keep_checkpoints: int = Field(2, ge=1, description="Checkpoints that are kept.")
+
+
+class ModelSection(Section):
+    """The policy."""
+
+    name: str = Field("nano", description="`nano`, a folder in Hugging Face format, or a model's name on the hub.")
+    prompts: PromptStyle = Field(PromptStyle.FULL, description="How much the prompts explain.")
+    dtype: Literal["float32", "bfloat16"] = "float32"
+
+
+class GroundingSection(Section):
+    """The documents that environments are made from."""
+
+    corpus: str = Field("sample", description="`sample`, a JSONL(.gz) or Parquet file, a folder of them, or `hf:NAME`.")
+    split: str = Field("train", description="Split of a Hugging Face data set.")
+    text_field: str | None = Field(None, description="Field that holds the text; by default `text`, else `orig_doc`.")
+    words: int = Field(6000, ge=4, description="Words of a document that the designer is shown.")
+    enabled: bool = Field(True, description="Off: the designer is shown no document (an ablation).")
+
+
+class DesignerSection(Section):
+    """The Environment Designer."""
+
+    skills: tuple[str, ...] = Field(GAME_SKILLS, min_length=1)
+    active_skills: int = Field(3, ge=1, description="Skills in one set, round robin.")
+    environments: int = Field(24, ge=1, description="Environments in one set.")
+    attempts: int = Field(5, ge=1, description="Attempts at one environment.")
+    repair: bool = Field(False, description="Show a refused attempt's verdict to the next attempt.")
+    temperature: float = Field(0.6, ge=0)
+    max_tokens: int = Field(16384, ge=1)
+    hint_temperature: float = Field(0.3, ge=0)
+    hint_max_tokens: int = Field(1024, ge=1)
+    positive_seeds: int = Field(2, ge=0, le=16)
+    negative_seeds: int = Field(1, ge=0, le=16)
+    invalid_reward: float | None = Field(
+        None, description="Reward of a refused attempt; unset, refused attempts are kept but not trained on."
+    )
+    trained: bool = Field(True, description="Off: the designer is frozen (an ablation).")
+
+    @model_validator(mode="after")
+    def _whole_sets(self) -> DesignerSection:
+        if len(set(self.skills)) != len(self.skills):
+            raise ValueError("designer.skills names a skill twice")
+        if self.active_skills > len(self.skills):
+            raise ValueError(f"designer.active_skills is {self.active_skills}, but there are {len(self.skills)} skills")
+        if self.environments % self.active_skills:
+            raise ValueError(
+                f"designer.environments ({self.environments}) must be a multiple of designer.active_skills "
+                f"({self.active_skills}), so that every active skill gets the same number"
+            )
+        return self
+
+
+class Isolation(StrEnum):
+    """How generated code is kept apart, strongest first."""
+
+    GVISOR = "gvisor"
+    BUBBLEWRAP = "bubblewrap"
+    PROCESS = "process"
+
+
+class SandboxSection(Section):
+    """Where generated code runs."""
+
+    isolation: Isolation = Field(
+        Isolation.GVISOR, description="Anything but gvisor is weaker, and every output says so."
+    )
+    platform: Literal["auto", "systrap", "ptrace", "kvm"] = Field("auto", description="gVisor's platform.")
+    call_seconds: float = Field(2.0, gt=0, description="Deadline of one reset or step in the environment's code.")
+    episode_seconds: float = Field(600.0, gt=0, description="An episode's worker ends after this time.")
+    admission_seconds: float = Field(30.0, gt=0, description="Deadline of the whole admission of one source.")
+    worker_memory_mb: int = Field(512, ge=64, description="Address space of one worker.")
+    sandbox_memory_mb: int = Field(1024, ge=128, description="Memory of one sandbox with all its workers.")
+    worker_processes: int = Field(16, ge=1, description="Processes and threads of one worker.")
+    max_observation_bytes: int = Field(65536, ge=64)
+    max_info_bytes: int = Field(65536, ge=64)
+    max_solution_steps: int = Field(256, ge=1)
+    max_sandboxes: int = Field(16, ge=1, description="Live sandboxes; the least recently used idle one makes room.")
+    max_workers: int = Field(256, ge=1, description="Live episodes; more wait.")
+    queue_seconds: float = Field(120.0, gt=0, description="How long an episode waits for a worker.")
+
+
+class EngineSection(Section):
+    """The inference engine."""
+
+    kind: Literal["transformers"] = "transformers"
+    slots: int = Field(128, ge=1, description="Sequences that are decoded at once.")
+    context_tokens: int = Field(32768, ge=16, description="Longest sequence, prompt and reply together.")
+    threads: int | None = Field(None, ge=1, description="Threads of torch on a CPU; unset, torch decides.")
+
+
+class AgentSection(Section):
+    """The Reasoning Agent."""
+
+    temperature: float = Field(0.6, ge=0)
+    max_tokens: int = Field(8192, ge=1, description="Tokens of one reply.")
+    max_turns: int = Field(25, ge=1)
+    history_turns: int | None = Field(
+        None, ge=0, description="Earlier turns that the agent sees; unset, all; 0, the latest observation only."
+    )
+    concurrency: int = Field(128, ge=1, description="Episodes in flight.")
+    reply_seconds: float = Field(600.0, gt=0, description="Deadline of one reply of the engine.")
+    retries: int = Field(1, ge=0, description="How often an episode is played again when the sandbox or engine failed.")
+    engine: EngineSection = EngineSection()
+
+
+class RegretSection(Section):
+    """Paired plays and the designer's reward."""
+
+    plays: int = Field(16, ge=1, description="G: plays in each arm, exactly.")
+    reward: Literal["blend", "regret", "solve_rate", "learning_potential"] = "blend"
+    window: int = Field(4, ge=1, description="k: cycles in which an environment is played.")
+
+
+class MemorySection(Section):
+    """The archive."""
+
+    url: str | None = Field(None, description="SQLAlchemy URL; unset, SQLite in the run's folder.")
+    learnable: tuple[float, float] = Field((0.15, 0.85), description="Win rates of positive seeds.")
+    recent: int = Field(200, ge=1, description="Newest closed environments that seeds are drawn from.")
+    enabled: bool = Field(True, description="Off: the designer is shown no seeds (an ablation).")
+
+
+class LearnerSection(Section):
+    """The update."""
+
+    engine: Literal["torch", "deepspeed"] = "torch"
+    learning_rate: float = Field(1e-6, gt=0)
+    betas: tuple[float, float] = (0.9, 0.98)
+    weight_decay: float = Field(0.1, ge=0)
+    gradient_clip: float = Field(1.0, gt=0)
+    loss: Literal["ppo", "dppo_tv", "cispo", "gspo", "reinforce"] = "ppo"
+    clip_low: float = Field(0.2, ge=0)
+    clip_high: float = Field(0.28, ge=0)
+    importance_cap: float = Field(2.0, gt=0)
+    agent_weight: float = Field(1.0, ge=0)
+    designer_weight: float = Field(1.0, ge=0)
+    normalise_advantage: bool = Field(False, description="Divide the agent's advantages by their deviation.")
+    designer_scale_cap: float = Field(50.0, gt=0)
+    kl: float = Field(0.0, ge=0, description="Weight of the divergence from the starting policy.")
+    entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
+    steps: int = Field(1, ge=1, description="Optimizer steps of one update; samples are dealt out among them.")
+    micro_tokens: int = Field(16384, ge=64, description="Tokens in one forward and backward pass, padding included.")
+    zero_stage: Literal[0, 1, 2, 3] = Field(1, description="DeepSpeed's ZeRO stage.")
+    threads: int | None = Field(None, ge=1, description="Threads of torch on a CPU; unset, torch decides.")
+    keep_versions: int = Field(2, ge=1, description="Published versions that are kept.")
+
+
+class EvaluationSection(Section):
+    """The held-out measurement before and after a run."""
+
+    suite: Literal["none", "nano"] = "none"
+    temperature: float = Field(1.0, ge=0)
+
+
+class Endpoints(Section):
+    """gRPC targets of the services; all unset, they run in one process over Unix sockets."""
+
+    designer: str | None = None
+    sandbox: str | None = None
+    agent: str | None = None
+    inference: str | None = None
+    regret: str | None = None
+    memory: str | None = None
+    learner: str | None = None
+    coordinator: str | None = None
+
+
+class RunConfig(Section):
+    """Everything that a run is told."""
+
+    run: RunSection = RunSection()
+    model: ModelSection = ModelSection()
+    grounding: GroundingSection = GroundingSection()
+    designer: DesignerSection = DesignerSection()
+    sandbox: SandboxSection = SandboxSection()
+    agent: AgentSection = AgentSection()
+    regret: RegretSection = RegretSection()
+    memory: MemorySection = MemorySection()
+    learner: LearnerSection = LearnerSection()
+    evaluation: EvaluationSection = EvaluationSection()
+    endpoints: Endpoints = Endpoints()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> RunConfig:
+        if self.agent.max_tokens >= self.agent.engine.context_tokens:
+            raise ValueError(
+                f"agent.max_tokens ({self.agent.max_tokens}) must leave room in agent.engine.context_tokens "
+                f"({self.agent.engine.context_tokens}) for the prompt"
+            )
+        if self.designer.max_tokens >= self.agent.engine.context_tokens:
+            raise ValueError(
+                f"designer.max_tokens ({self.designer.max_tokens}) must leave room in agent.engine.context_tokens "
+                f"({self.agent.engine.context_tokens}) for the prompt"
+            )
+        low, high = self.memory.learnable
+        if not -1 <= low < high <= 1:
+            raise ValueError(f"memory.learnable must be two rising win rates, not {low} and {high}")
+        if self.evaluation.suite == "nano" and self.model.prompts is not PromptStyle.COMPACT:
+            raise ValueError("evaluation.suite: nano needs model.prompts: compact, which its instances are made for")
+        return self
+
+
+def presets() -> dict[str, str]:
+    """Return the YAML text of every preset by name."""
+    folder = resources.files("spade_rl") / "presets"
+    return {Path(entry.name).stem: entry.read_text() for entry in folder.iterdir() if entry.name.endswith(".yaml")}
+
+
+def _parsed(text: str, origin: str) -> dict[str, Any]:
+    try:
+        data = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{origin} is not YAML: {error}") from error
+    if not isinstance(data, dict):
+        raise ConfigurationError(
+            f"{origin} must hold sections such as `run:` and `learner:`, not {type(data).__name__}"
+        )
+    return data
+
+
+def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merge(merged[key], value) if both else value
+    return merged
+
+
+def _override(text: str) -> dict[str, Any]:
+    path, separator, value = text.partition("=")
+    if not separator or not path.strip():
+        raise ConfigurationError(f"an override looks like learner.learning_rate=1e-4, not {text!r}")
+    nested: Any = _scalar(value, text)
+    for key in reversed(path.strip().split(".")):
+        nested = {key: nested}
+    return nested  # type: ignore[no-any-return]
+
+
+def _scalar(value: str, text: str) -> Any:
+    try:
+        return yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"the value of the override {text!r} is not YAML: {error}") from error
+
+
+def load_config(
+    *, preset: str | None = None, file: Path | None = None, overrides: list[str] | tuple[str, ...] = ()
+) -> RunConfig:
+    """Resolve a preset, then a file, then dotted overrides, each over the one before.
+
+    Raises ConfigurationError, whose message names every key that is wrong.
+    """
+    data: dict[str, Any] = {}
+    if preset is not None:
+        known = presets()
+        if preset not in known:
+            raise ConfigurationError(f"there is no preset {preset!r}; there are {', '.join(sorted(known))}")
+        data = _parsed(known[preset], f"preset {preset}")
+    if file is not None:
+        try:
+            text = file.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"cannot read the configuration {file}: {error}") from error
+        data = _merge(data, _parsed(text, str(file)))
+    for override in overrides:
+        data = _merge(data, _override(override))
+    return validate_config(data)
+
+
+def validate_config(data: dict[str, Any]) -> RunConfig:
+    """Return the configuration that ``data`` describes, or raise ConfigurationError naming every wrong key."""
+    try:
+        return RunConfig.model_validate(data)
+    except ValidationError as error:
+        lines = [f"  {'.'.join(map(str, e['loc'])) or 'configuration'}: {e['msg']}" for e in error.errors()]
+        raise ConfigurationError("the configuration is not valid:\n" + "\n".join(lines)) from error
+
+
+def dump_config(config: RunConfig) -> str:
+    """Return a configuration as YAML that ``load_config`` reads back to the same one."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)

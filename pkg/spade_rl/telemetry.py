@@ -1,0 +1,49 @@
+"""Structured logs and Prometheus metrics, the same for every service.
+
+Metric names begin with ``spade_``; labels come from small fixed sets (a service, a method, a gate, a status), never
+from digests or identifiers. Logs are JSON lines on standard error unless a terminal reads them.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import structlog
+from prometheus_client import Counter, Histogram, start_http_server
+
+RPC_SECONDS = Histogram(
+    "spade_rpc_seconds",
+    "Duration of calls served, by method and status.",
+    ["service", "method", "status"],
+    buckets=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000),
+)
+ERRORS = Counter("spade_errors_total", "Failures by the boundary at which they happened.", ["boundary"])
+
+
+def configure_logging(level: str = "INFO", stream: object = None) -> None:
+    """Send structured logs of ``level`` and above to ``stream`` (standard error)."""
+    out = stream or sys.stderr
+    readable = bool(getattr(out, "isatty", lambda: False)())
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.dev.ConsoleRenderer() if readable else structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(out),  # type: ignore[arg-type]
+        cache_logger_on_first_use=False,
+    )
+
+
+def get_logger(name: str) -> structlog.typing.FilteringBoundLogger:
+    """Return the logger of a module."""
+    return structlog.get_logger(component=name)  # type: ignore[no-any-return]
+
+
+def serve_metrics(port: int) -> None:
+    """Serve ``/metrics`` of this process on all interfaces."""
+    start_http_server(port)

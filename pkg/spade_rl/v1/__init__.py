@@ -1,0 +1,1 @@
+"""Generated stubs of the wire format; see protos/spade_rl/v1."""

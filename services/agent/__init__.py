@@ -1,0 +1,1 @@
+"""The Reasoning Agent service and the inference engines."""

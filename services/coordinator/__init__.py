@@ -1,0 +1,1 @@
+"""The coordinator service: the cycle, its checkpoints and its events."""

@@ -1,0 +1,1 @@
+"""The Environment Designer service."""

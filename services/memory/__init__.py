@@ -1,0 +1,1 @@
+"""The memory service: the archive of environments and trajectories."""

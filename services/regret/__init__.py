@@ -1,0 +1,1 @@
+"""The regret evaluator service."""

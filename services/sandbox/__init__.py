@@ -1,0 +1,1 @@
+"""The sandbox service: admission and episodes of generated code."""
