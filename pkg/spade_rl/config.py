@@ -277,7 +277,7 @@ def _override(text: str) -> dict[str, Any]:
     nested: Any = _scalar(value, text)
     for key in reversed(path.strip().split(".")):
         nested = {key: nested}
-    return nested  # type: ignore[no-any-return]
+    return nested
 
 
 def _scalar(value: str, text: str) -> Any:

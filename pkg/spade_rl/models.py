@@ -72,10 +72,13 @@ class ChatTokenizer:
         return ids
 
     def _rendered(self, messages: Sequence[Message]) -> str:
-        text: str = self._tokenizer.apply_chat_template(
-            [dict(message) for message in messages], add_generation_prompt=True, tokenize=False
+        return str(
+            self._tokenizer.apply_chat_template(
+                [{"role": m["role"], "content": m["content"]} for m in messages],
+                add_generation_prompt=True,
+                tokenize=False,
+            )
         )
-        return text
 
     def _ids(self, text: str, *, control: bool) -> list[int]:
         encoded = self._tokenizer(text, add_special_tokens=False, split_special_tokens=not control)
@@ -83,8 +86,7 @@ class ChatTokenizer:
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Return ids as text, without special tokens."""
-        text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=True)
-        return text
+        return str(self._tokenizer.decode(list(token_ids), skip_special_tokens=True))
 
     def end_tokens(self) -> frozenset[int]:
         """Return the ids that end a reply."""

@@ -26,7 +26,9 @@ class Serve(Protocol):
 
     def __call__(
         self, config: RunConfig, *, run_dir: Path, address: str, endpoints: Endpoints
-    ) -> AbstractAsyncContextManager[Server]: ...
+    ) -> AbstractAsyncContextManager[Server]:
+        """Return the context in which the service answers."""
+        ...
 
 
 async def _until_signalled(serve: Serve, arguments: argparse.Namespace) -> None:

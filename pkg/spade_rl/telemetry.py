@@ -41,7 +41,7 @@ def configure_logging(level: str = "INFO", stream: object = None) -> None:
 
 def get_logger(name: str) -> structlog.typing.FilteringBoundLogger:
     """Return the logger of a module."""
-    return structlog.get_logger(component=name)  # type: ignore[no-any-return]
+    return structlog.get_logger(component=name)
 
 
 def serve_metrics(port: int) -> None:
