@@ -27,7 +27,7 @@ from spade_rl.v1 import environment_pb2 as spade__rl_dot_v1_dot_environment__pb2
 from spade_rl.v1 import trajectory_pb2 as spade__rl_dot_v1_dot_trajectory__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18spade_rl/v1/regret.proto\x12\x0bspade_rl.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1dspade_rl/v1/environment.proto\x1a\x1cspade_rl/v1/trajectory.proto\"\xa4\x01\n\x0f\x45valuateRequest\x12<\n\x0c\x65nvironments\x18\x01 \x03(\x0b\x32\x18.spade_rl.v1.EnvironmentB\x0c\xbaH\t\x92\x01\x06\x08\x01\x10\x80\x80\x04\x12\x19\n\x05plays\x18\x02 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\x80 (\x01\x12\x0e\n\x06hinted\x18\x03 \x01(\x08\x12\x10\n\x08run_seed\x18\x04 \x01(\x03\x12\x16\n\x05\x63ycle\x18\x05 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\"\xa2\x02\n\x10\x45valuateResponse\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12-\n\x0ctrajectories\x18\x02 \x03(\x0b\x32\x17.spade_rl.v1.Trajectory\x12\x14\n\x0cplain_return\x18\x03 \x01(\x01\x12\x15\n\rhinted_return\x18\x04 \x01(\x01\x12\x0e\n\x06regret\x18\x05 \x01(\x01\x12\x1d\n\x15regret_standard_error\x18\x06 \x01(\x01\x12\r\n\x05pairs\x18\x07 \x01(\x05\x12\x15\n\rvoid_episodes\x18\x08 \x01(\x05\x12\x19\n\x11quarantine_reason\x18\t \x01(\t\x12\x32\n\x11void_trajectories\x18\n \x03(\x0b\x32\x17.spade_rl.v1.Trajectory\"\x97\x01\n\x0cScoreRequest\x12@\n\x06inputs\x18\x01 \x03(\x0b\x32\".spade_rl.v1.EnvironmentScoreInputB\x0c\xbaH\t\x92\x01\x06\x08\x01\x10\x80\x80\x04\x12\x45\n\x07variant\x18\x02 \x01(\tB4\xbaH1r/R\x05\x62lendR\x06regretR\nsolve_rateR\x12learning_potential\"\xda\x01\n\x15\x45nvironmentScoreInput\x12%\n\x06\x64igest\x18\x01 \x01(\tB\x15\xbaH\x12r\x10\x32\x0e^[0-9a-f]{64}$\x12,\n\x0bmean_return\x18\x02 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\xf0\xbf\x12\'\n\x06regret\x18\x03 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\x00@)\x00\x00\x00\x00\x00\x00\x00\xc0\x12.\n\rskill_average\x18\x04 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\xf0\xbf\x12\x13\n\x0bquarantined\x18\x05 \x01(\x08\" \n\rScoreResponse\x12\x0f\n\x07rewards\x18\x01 \x03(\x01\x32\x9a\x01\n\rRegretService\x12I\n\x08\x45valuate\x12\x1c.spade_rl.v1.EvaluateRequest\x1a\x1d.spade_rl.v1.EvaluateResponse0\x01\x12>\n\x05Score\x12\x19.spade_rl.v1.ScoreRequest\x1a\x1a.spade_rl.v1.ScoreResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18spade_rl/v1/regret.proto\x12\x0bspade_rl.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1dspade_rl/v1/environment.proto\x1a\x1cspade_rl/v1/trajectory.proto\"\xc0\x01\n\x0f\x45valuateRequest\x12<\n\x0c\x65nvironments\x18\x01 \x03(\x0b\x32\x18.spade_rl.v1.EnvironmentB\x0c\xbaH\t\x92\x01\x06\x08\x01\x10\x80\x80\x04\x12\x19\n\x05plays\x18\x02 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\x80 (\x01\x12\x0e\n\x06hinted\x18\x03 \x01(\x08\x12\x10\n\x08run_seed\x18\x04 \x01(\x03\x12\x16\n\x05\x63ycle\x18\x05 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\x12\x1a\n\x06run_id\x18\x06 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x01\"\xa2\x02\n\x10\x45valuateResponse\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12-\n\x0ctrajectories\x18\x02 \x03(\x0b\x32\x17.spade_rl.v1.Trajectory\x12\x14\n\x0cplain_return\x18\x03 \x01(\x01\x12\x15\n\rhinted_return\x18\x04 \x01(\x01\x12\x0e\n\x06regret\x18\x05 \x01(\x01\x12\x1d\n\x15regret_standard_error\x18\x06 \x01(\x01\x12\r\n\x05pairs\x18\x07 \x01(\x05\x12\x15\n\rvoid_episodes\x18\x08 \x01(\x05\x12\x19\n\x11quarantine_reason\x18\t \x01(\t\x12\x32\n\x11void_trajectories\x18\n \x03(\x0b\x32\x17.spade_rl.v1.Trajectory\"\x97\x01\n\x0cScoreRequest\x12@\n\x06inputs\x18\x01 \x03(\x0b\x32\".spade_rl.v1.EnvironmentScoreInputB\x0c\xbaH\t\x92\x01\x06\x08\x01\x10\x80\x80\x04\x12\x45\n\x07variant\x18\x02 \x01(\tB4\xbaH1r/R\x05\x62lendR\x06regretR\nsolve_rateR\x12learning_potential\"\xda\x01\n\x15\x45nvironmentScoreInput\x12%\n\x06\x64igest\x18\x01 \x01(\tB\x15\xbaH\x12r\x10\x32\x0e^[0-9a-f]{64}$\x12,\n\x0bmean_return\x18\x02 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\xf0\xbf\x12\'\n\x06regret\x18\x03 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\x00@)\x00\x00\x00\x00\x00\x00\x00\xc0\x12.\n\rskill_average\x18\x04 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\xf0\xbf\x12\x13\n\x0bquarantined\x18\x05 \x01(\x08\" \n\rScoreResponse\x12\x0f\n\x07rewards\x18\x01 \x03(\x01\x32\x9a\x01\n\rRegretService\x12I\n\x08\x45valuate\x12\x1c.spade_rl.v1.EvaluateRequest\x1a\x1d.spade_rl.v1.EvaluateResponse0\x01\x12>\n\x05Score\x12\x19.spade_rl.v1.ScoreRequest\x1a\x1a.spade_rl.v1.ScoreResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,6 +40,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EVALUATEREQUEST'].fields_by_name['plays']._serialized_options = b'\272H\007\032\005\030\200 (\001'
   _globals['_EVALUATEREQUEST'].fields_by_name['cycle']._loaded_options = None
   _globals['_EVALUATEREQUEST'].fields_by_name['cycle']._serialized_options = b'\272H\004\"\002(\000'
+  _globals['_EVALUATEREQUEST'].fields_by_name['run_id']._loaded_options = None
+  _globals['_EVALUATEREQUEST'].fields_by_name['run_id']._serialized_options = b'\272H\007r\005\020\001\030\200\001'
   _globals['_SCOREREQUEST'].fields_by_name['inputs']._loaded_options = None
   _globals['_SCOREREQUEST'].fields_by_name['inputs']._serialized_options = b'\272H\t\222\001\006\010\001\020\200\200\004'
   _globals['_SCOREREQUEST'].fields_by_name['variant']._loaded_options = None
@@ -53,15 +55,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ENVIRONMENTSCOREINPUT'].fields_by_name['skill_average']._loaded_options = None
   _globals['_ENVIRONMENTSCOREINPUT'].fields_by_name['skill_average']._serialized_options = b'\272H\024\022\022\031\000\000\000\000\000\000\360?)\000\000\000\000\000\000\360\277'
   _globals['_EVALUATEREQUEST']._serialized_start=132
-  _globals['_EVALUATEREQUEST']._serialized_end=296
-  _globals['_EVALUATERESPONSE']._serialized_start=299
-  _globals['_EVALUATERESPONSE']._serialized_end=589
-  _globals['_SCOREREQUEST']._serialized_start=592
-  _globals['_SCOREREQUEST']._serialized_end=743
-  _globals['_ENVIRONMENTSCOREINPUT']._serialized_start=746
-  _globals['_ENVIRONMENTSCOREINPUT']._serialized_end=964
-  _globals['_SCORERESPONSE']._serialized_start=966
-  _globals['_SCORERESPONSE']._serialized_end=998
-  _globals['_REGRETSERVICE']._serialized_start=1001
-  _globals['_REGRETSERVICE']._serialized_end=1155
+  _globals['_EVALUATEREQUEST']._serialized_end=324
+  _globals['_EVALUATERESPONSE']._serialized_start=327
+  _globals['_EVALUATERESPONSE']._serialized_end=617
+  _globals['_SCOREREQUEST']._serialized_start=620
+  _globals['_SCOREREQUEST']._serialized_end=771
+  _globals['_ENVIRONMENTSCOREINPUT']._serialized_start=774
+  _globals['_ENVIRONMENTSCOREINPUT']._serialized_end=992
+  _globals['_SCORERESPONSE']._serialized_start=994
+  _globals['_SCORERESPONSE']._serialized_end=1026
+  _globals['_REGRETSERVICE']._serialized_start=1029
+  _globals['_REGRETSERVICE']._serialized_end=1183
 # @@protoc_insertion_point(module_scope)

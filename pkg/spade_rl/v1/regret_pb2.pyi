@@ -10,18 +10,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class EvaluateRequest(_message.Message):
-    __slots__ = ("environments", "plays", "hinted", "run_seed", "cycle")
+    __slots__ = ("environments", "plays", "hinted", "run_seed", "cycle", "run_id")
     ENVIRONMENTS_FIELD_NUMBER: _ClassVar[int]
     PLAYS_FIELD_NUMBER: _ClassVar[int]
     HINTED_FIELD_NUMBER: _ClassVar[int]
     RUN_SEED_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     environments: _containers.RepeatedCompositeFieldContainer[_environment_pb2.Environment]
     plays: int
     hinted: bool
     run_seed: int
     cycle: int
-    def __init__(self, environments: _Optional[_Iterable[_Union[_environment_pb2.Environment, _Mapping]]] = ..., plays: _Optional[int] = ..., hinted: _Optional[bool] = ..., run_seed: _Optional[int] = ..., cycle: _Optional[int] = ...) -> None: ...
+    run_id: str
+    def __init__(self, environments: _Optional[_Iterable[_Union[_environment_pb2.Environment, _Mapping]]] = ..., plays: _Optional[int] = ..., hinted: _Optional[bool] = ..., run_seed: _Optional[int] = ..., cycle: _Optional[int] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class EvaluateResponse(_message.Message):
     __slots__ = ("digest", "trajectories", "plain_return", "hinted_return", "regret", "regret_standard_error", "pairs", "void_episodes", "quarantine_reason", "void_trajectories")
