@@ -40,6 +40,7 @@ class RunSection(Section):
     cycles: int = Field(400, ge=1, description="Cycles of design, play and learning.")
     minutes: float | None = Field(None, gt=0, description="Stop after the cycle in which this time is over.")
     checkpoint_every: int = Field(1, ge=1, description="Cycles between checkpoints.")
+    stage_seconds: float = Field(7200.0, gt=0, description="Deadline of one stage of a cycle.")
     keep_checkpoints: int = Field(2, ge=1, description="Checkpoints that are kept.")
 
 

@@ -1,0 +1,158 @@
+"""A run from its first cycle, or from its newest checkpoint, to its end.
+
+Whatever ends it, the run's folder is whole: the last checkpoint, and in memory and in the event log nothing that came
+after it or that is not in it once the run is resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from spade_rl.config import RunConfig
+from spade_rl.coordinator.checkpoint import LEARNER, newest_checkpoint, save_checkpoint
+from spade_rl.coordinator.clients import Services
+from spade_rl.coordinator.cycle import Context, flush, run_cycle
+from spade_rl.coordinator.evaluation import evaluate
+from spade_rl.coordinator.events import EventLog, Listener
+from spade_rl.coordinator.figures import run_summary
+from spade_rl.coordinator.metrics import observe_cycle
+from spade_rl.coordinator.state import RunState
+from spade_rl.errors import SpadeError
+from spade_rl.manifest import versions
+from spade_rl.v1 import coordinator_pb2
+
+
+class Run:
+    """One run. ``execute`` runs it to its end; ``stop`` ends it after the cycle in progress."""
+
+    def __init__(
+        self, config: RunConfig, services: Services, *, run_dir: Path, run_id: str, listener: Listener | None = None
+    ) -> None:
+        self._config = config
+        self._services = services
+        self._run_dir = run_dir
+        self._stop = asyncio.Event()
+        self.state = RunState(run_id=run_id)
+        self.status = coordinator_pb2.RUN_STATE_RUNNING
+        self.error = ""
+        self.events = EventLog(run_dir / "events.jsonl", listener)
+
+    def stop(self) -> None:
+        """Ask the run to checkpoint at the end of its cycle, and to stop."""
+        self._stop.set()
+        if self.status == coordinator_pb2.RUN_STATE_RUNNING:
+            self.status = coordinator_pb2.RUN_STATE_STOPPING
+
+    async def execute(self) -> dict[str, Any]:
+        """Go on from the newest checkpoint, or begin; return the summary at the end.
+
+        Raises SpadeError, with the run resumable.
+        """
+        try:
+            isolation = await self._services.isolation()
+            found = newest_checkpoint(self._run_dir / "checkpoints")
+            await (self._restore(*found) if found else self._begin(isolation))
+            await self._cycles()
+            return await self._finish(isolation)
+        except BaseException as error:
+            self.status = coordinator_pb2.RUN_STATE_FAILED
+            self.error = str(error) or type(error).__name__
+            if isinstance(error, SpadeError):
+                self.events.append("run_failed", error=f"{error.boundary}: {error}")
+            raise
+        finally:
+            self.events.close()
+
+    async def _begin(self, isolation: str) -> None:
+        """Start at cycle 0: nothing that an aborted start left behind may remain."""
+        await self._services.rollback(self.state.run_id, -1)
+        self.events.truncate(0)
+        policy = await self._services.policy()
+        await self._services.load_version(policy.policy_version, policy.uri)
+        self.events.append(
+            "run_started",
+            run_id=self.state.run_id,
+            seed=self._config.run.seed,
+            config=self._config.model_dump(mode="json"),
+            isolation=isolation,
+            model=self._config.model.name,
+            policy_version=policy.policy_version,
+            versions=versions(),
+        )
+        self.state = replace(self.state, policy_version=policy.policy_version)
+        if self._config.evaluation.suite != "none":
+            started = time.monotonic()
+            before = await self._evaluate("before")
+            self.state = replace(self.state, held_out_before=before, seconds=time.monotonic() - started)
+        await self._checkpoint()
+
+    async def _restore(self, path: Path, state: RunState) -> None:
+        """Go back to a checkpoint, in every service."""
+        loaded = await self._services.load_learner(path / LEARNER)
+        await self._services.load_version(loaded.policy_version, loaded.uri)
+        await self._services.rollback(state.run_id, state.cycle - 1)
+        self.events.truncate(state.events)
+        self.state = state
+        self.events.append("resumed", cycle=state.cycle, policy_version=state.policy_version)
+
+    async def _cycles(self) -> None:
+        run = self._config.run
+        context = Context(self._config, self._services, self.events)
+        while not self._stop.is_set() and self.state.cycle < run.cycles and not self._time_is_over():
+            started = time.monotonic()
+            self.state, figures = await run_cycle(context, self.state)
+            self.state = replace(self.state, seconds=self.state.seconds + time.monotonic() - started)
+            self.events.append("cycle", **figures)
+            observe_cycle(figures)
+            if self.state.cycle % run.checkpoint_every == 0:
+                await self._checkpoint()
+        if self.state.cycle % run.checkpoint_every:
+            await self._checkpoint()
+
+    def _time_is_over(self) -> bool:
+        minutes = self._config.run.minutes
+        return minutes is not None and self.state.seconds >= 60 * minutes
+
+    async def _finish(self, isolation: str) -> dict[str, Any]:
+        if self._stop.is_set():
+            self.status = coordinator_pb2.RUN_STATE_STOPPED
+            summary = {**run_summary(self.state, isolation=isolation, held_out_after=None), "stopped": True}
+            self.events.append("run_stopped", summary=summary)
+            return summary
+        started = time.monotonic()
+        self.state = await flush(Context(self._config, self._services, self.events), self.state)
+        after = await self._evaluate("after") if self._config.evaluation.suite != "none" else None
+        self.state = replace(self.state, seconds=self.state.seconds + time.monotonic() - started)
+        await self._checkpoint()
+        self.status = coordinator_pb2.RUN_STATE_FINISHED
+        summary = run_summary(self.state, isolation=isolation, held_out_after=after)
+        self.events.append("run_finished", summary=summary)
+        return summary
+
+    async def _evaluate(self, when: str) -> dict[str, Any]:
+        figures = await evaluate(
+            self._services,
+            suite=self._config.evaluation.suite,
+            temperature=self._config.evaluation.temperature,
+            cycle=self.state.cycle,
+            progress=lambda done, total: self.events.progress(
+                cycle=self.state.cycle, stage="evaluate", done=done, total=total
+            ),
+        )
+        self.events.append("evaluation", when=when, policy_version=self.state.policy_version, **figures)
+        return {key: figures[key] for key in ("mean", "ci95", "families")}
+
+    async def _checkpoint(self) -> None:
+        self.events.progress(cycle=self.state.cycle, stage="checkpoint", done=0, total=1)
+        self.state = replace(self.state, events=len(self.events))
+        await save_checkpoint(
+            self._run_dir / "checkpoints",
+            self.state,
+            self._services.save_learner,
+            self._config.run.keep_checkpoints,
+        )
+        self.events.append("checkpoint", cycle=self.state.cycle, policy_version=self.state.policy_version)
