@@ -178,6 +178,7 @@ async def _play(context: Context, state: RunState, *, hinted: bool) -> dict[str,
     if not playable:
         return {}
     request = regret_pb2.EvaluateRequest(
+        run_id=state.run_id,
         environments=playable,
         plays=context.config.regret.plays,
         hinted=hinted,
