@@ -34,7 +34,6 @@ class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
         self, request: coordinator_pb2.GetRunRequest, context: grpc.aio.ServicerContext
     ) -> coordinator_pb2.GetRunResponse:
         """Say how the run goes."""
-        del request, context
         run = self._run
         return coordinator_pb2.GetRunResponse(
             run_id=run.state.run_id,
@@ -50,7 +49,6 @@ class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
         self, request: coordinator_pb2.WatchRunRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[coordinator_pb2.WatchRunResponse]:
         """Stream the run's events until it ends."""
-        del context
         async for number, line in self._run.events.watch(request.first_event):
             yield coordinator_pb2.WatchRunResponse(number=number, event_json=line)
 
@@ -58,7 +56,6 @@ class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
         self, request: coordinator_pb2.StopRunRequest, context: grpc.aio.ServicerContext
     ) -> coordinator_pb2.StopRunResponse:
         """Have the run stop at the end of its cycle."""
-        del request, context
         self._run.stop()
         return coordinator_pb2.StopRunResponse(state=self._run.status)
 
