@@ -83,13 +83,14 @@ class Services:
     async def evaluate(
         self, request: regret_pb2.EvaluateRequest, progress: Progress
     ) -> dict[str, regret_pb2.EvaluateResponse]:
-        """Return the evaluation of every environment by digest."""
+        """Return the evaluation of every environment by digest, in the order of the request."""
         found: dict[str, regret_pb2.EvaluateResponse] = {}
         async with calling("regret"):
             async for response in self._regret.Evaluate(request, timeout=self._timeout):
                 found[response.digest] = response
                 progress(len(found))
-        return found
+        # Not in the order in which plays happened to end: the same run must train on the same batches.
+        return {e.digest: found[e.digest] for e in request.environments if e.digest in found}
 
     async def score(self, request: regret_pb2.ScoreRequest) -> list[float]:
         """Return the designer's rewards in the order of the inputs."""
