@@ -1,0 +1,69 @@
+"""Skill "explore": go where nobody has been, and ask before answering.
+
+``rooms`` offers two ways, one of them seen before; ``probe`` hides a number behind a word: it must be asked for
+when it is unknown, and said when it is known.
+"""
+
+from __future__ import annotations
+
+import random
+
+from spade_rl.nano.families.base import Family, Slip, counter, local_slip
+
+
+def _rooms_slip(observation: str, answer: str, rng: random.Random) -> Slip:
+    left = counter(observation)
+    ways = observation.split("|")[1].split("#")[0].split()
+    return local_slip(left, [*ways, "end"] if rng.random() < 0.3 else ways, answer, trap=0.5 if left == 0 else None)
+
+
+def _probe_slip(observation: str, answer: str, rng: random.Random) -> Slip:
+    done = counter(observation)
+    word, mark = observation.split()[1:3]
+    if mark == "?":
+        return local_slip(done, [str(rng.randint(1, 9))], answer, trap=min(0.5, 0.25 + 0.01 * done))
+    return local_slip(done, ["ask " + word, str(rng.randint(1, 9))], answer)
+
+
+ROOMS = Family(
+    "rooms",
+    "explore",
+    (
+        "Take the way that is not among the seen words. At # 0 say end.",
+        "Of the words after the bar go to the unseen one. End when # is 0.",
+    ),
+    """\
+        r.shuffle(w)
+        n = len(w)
+        self.o, self.a = [], []
+        for i in range(k + 1):
+            s = [w[(i + j) % n] for j in range(n - 1)]
+            x = w[i % n - 1]
+            y = ' '.join(r.sample([x, r.choice(s)], 2))
+            self.o.append('saw ' + ' '.join(s) + f' | {y} # {k - i}')
+            self.a.append(x if i < k else 'end')
+""",
+    _rooms_slip,
+    runs=(4, 5, 5),
+)
+
+PROBE = Family(
+    "probe",
+    "explore",
+    (
+        "If a question mark follows the word, ask for the word. If a number follows, say the number.",
+        "Ask first when the number is unknown, else say it.",
+    ),
+    """\
+        self.o, self.a = [], []
+        while len(self.a) <= k:
+            x, y = r.choice(w), r.randint(1, 9)
+            if r.choice(w) >= x:
+                self.o.append(f'key {x} ? # {len(self.a)}')
+                self.a.append('ask ' + x)
+            self.o.append(f'key {x} = {y} # {len(self.a)}')
+            self.a.append(str(y))
+""",
+    _probe_slip,
+    runs=(4, 5, 6),
+)
