@@ -1,0 +1,17 @@
+"""Metrics of the agent service and its engine."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+EPISODES = Counter("spade_agent_episodes_total", "Episodes played, by stop reason.", ["stop_reason"])
+EPISODE_SECONDS = Histogram("spade_agent_episode_seconds", "Duration of an episode, waiting for a place excluded.")
+TURNS = Counter("spade_agent_turns_total", "Replies of the agent.")
+RETRIES = Counter("spade_agent_retries_total", "Episodes played again because the sandbox or engine failed.")
+
+GENERATED_TOKENS = Counter("spade_agent_engine_tokens_total", "Tokens sampled.")
+PROMPT_TOKENS = Counter("spade_agent_engine_prompt_tokens_total", "Prompt tokens, padding excluded.")
+ENGINE_STEPS = Counter("spade_agent_engine_steps_total", "Forward passes, by kind.", ["kind"])
+IN_FLIGHT = Gauge("spade_agent_engine_sequences", "Sequences that wait or are being decoded.")
+ENGINE_VERSION = Gauge("spade_agent_engine_policy_version", "Policy version that is sampled from.")
+ENGINE_FAILURES = Counter("spade_agent_engine_failures_total", "Steps of the engine that failed.")
