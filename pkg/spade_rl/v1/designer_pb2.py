@@ -27,7 +27,7 @@ from spade_rl.v1 import environment_pb2 as spade__rl_dot_v1_dot_environment__pb2
 from spade_rl.v1 import trajectory_pb2 as spade__rl_dot_v1_dot_trajectory__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aspade_rl/v1/designer.proto\x12\x0bspade_rl.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1dspade_rl/v1/environment.proto\x1a\x1cspade_rl/v1/trajectory.proto\"\xa0\x01\n\rDesignRequest\x12\x1a\n\x06run_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x01\x12\x10\n\x08run_seed\x18\x02 \x01(\x03\x12\x16\n\x05\x63ycle\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\x12$\n\x06skills\x18\x04 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x08\x01\x10\x80 \"\x07r\x05\x10\x01\x18\x80\x01\x12#\n\x10grounding_cursor\x18\x05 \x01(\tB\t\xbaH\x06r\x04\x18\x80\x80\x04\"w\n\x0e\x44\x65signResponse\x12)\n\x04slot\x18\x01 \x01(\x0b\x32\x19.spade_rl.v1.DesignedSlotH\x00\x12\'\n\x04\x64one\x18\x02 \x01(\x0b\x32\x17.spade_rl.v1.DesignDoneH\x00\x42\x11\n\x08response\x12\x05\xbaH\x02\x08\x01\"y\n\x0c\x44\x65signedSlot\x12\x0c\n\x04slot\x18\x01 \x01(\x05\x12,\n\x08\x61ttempts\x18\x02 \x03(\x0b\x32\x1a.spade_rl.v1.DesignAttempt\x12-\n\x0b\x65nvironment\x18\x03 \x01(\x0b\x32\x18.spade_rl.v1.Environment\"&\n\nDesignDone\x12\x18\n\x10grounding_cursor\x18\x01 \x01(\t\"\x94\x02\n\rDesignAttempt\x12\x16\n\x02id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x02\x12\x17\n\x05skill\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x01\x12+\n\nprovenance\x18\x03 \x01(\x0b\x32\x17.spade_rl.v1.Provenance\x12\x19\n\x06source\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10\x12,\n\x06report\x18\x05 \x01(\x0b\x32\x1c.spade_rl.v1.AdmissionReport\x12\x19\n\x11normalised_digest\x18\x06 \x01(\t\x12\'\n\x08sequence\x18\x07 \x01(\x0b\x32\x15.spade_rl.v1.Sequence\x12\x18\n\x05reply\x18\x08 \x01(\tB\t\xbaH\x06r\x04(\x80\x80@2V\n\x0f\x44\x65signerService\x12\x43\n\x06\x44\x65sign\x12\x1a.spade_rl.v1.DesignRequest\x1a\x1b.spade_rl.v1.DesignResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aspade_rl/v1/designer.proto\x12\x0bspade_rl.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1dspade_rl/v1/environment.proto\x1a\x1cspade_rl/v1/trajectory.proto\"\xa0\x01\n\rDesignRequest\x12\x1a\n\x06run_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x01\x12\x10\n\x08run_seed\x18\x02 \x01(\x03\x12\x16\n\x05\x63ycle\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\x12$\n\x06skills\x18\x04 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x08\x01\x10\x80 \"\x07r\x05\x10\x01\x18\x80\x01\x12#\n\x10grounding_cursor\x18\x05 \x01(\tB\t\xbaH\x06r\x04\x18\x80\x80\x04\"w\n\x0e\x44\x65signResponse\x12)\n\x04slot\x18\x01 \x01(\x0b\x32\x19.spade_rl.v1.DesignedSlotH\x00\x12\'\n\x04\x64one\x18\x02 \x01(\x0b\x32\x17.spade_rl.v1.DesignDoneH\x00\x42\x11\n\x08response\x12\x05\xbaH\x02\x08\x01\"y\n\x0c\x44\x65signedSlot\x12\x0c\n\x04slot\x18\x01 \x01(\x05\x12,\n\x08\x61ttempts\x18\x02 \x03(\x0b\x32\x1a.spade_rl.v1.DesignAttempt\x12-\n\x0b\x65nvironment\x18\x03 \x01(\x0b\x32\x18.spade_rl.v1.Environment\"&\n\nDesignDone\x12\x18\n\x10grounding_cursor\x18\x01 \x01(\t\"\x9e\x02\n\rDesignAttempt\x12\x16\n\x02id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x02\x12\x17\n\x05skill\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x01\x12+\n\nprovenance\x18\x03 \x01(\x0b\x32\x17.spade_rl.v1.Provenance\x12\x19\n\x06source\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10\x12,\n\x06report\x18\x05 \x01(\x0b\x32\x1c.spade_rl.v1.AdmissionReport\x12#\n\x11normalised_digest\x18\x06 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x01\x12\'\n\x08sequence\x18\x07 \x01(\x0b\x32\x15.spade_rl.v1.Sequence\x12\x18\n\x05reply\x18\x08 \x01(\tB\t\xbaH\x06r\x04(\x80\x80@2V\n\x0f\x44\x65signerService\x12\x43\n\x06\x44\x65sign\x12\x1a.spade_rl.v1.DesignRequest\x1a\x1b.spade_rl.v1.DesignResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -50,6 +50,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DESIGNATTEMPT'].fields_by_name['skill']._serialized_options = b'\272H\005r\003\030\200\001'
   _globals['_DESIGNATTEMPT'].fields_by_name['source']._loaded_options = None
   _globals['_DESIGNATTEMPT'].fields_by_name['source']._serialized_options = b'\272H\006r\004(\200\200\020'
+  _globals['_DESIGNATTEMPT'].fields_by_name['normalised_digest']._loaded_options = None
+  _globals['_DESIGNATTEMPT'].fields_by_name['normalised_digest']._serialized_options = b'\272H\005r\003\030\200\001'
   _globals['_DESIGNATTEMPT'].fields_by_name['reply']._loaded_options = None
   _globals['_DESIGNATTEMPT'].fields_by_name['reply']._serialized_options = b'\272H\006r\004(\200\200@'
   _globals['_DESIGNREQUEST']._serialized_start=134
@@ -61,7 +63,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DESIGNDONE']._serialized_start=540
   _globals['_DESIGNDONE']._serialized_end=578
   _globals['_DESIGNATTEMPT']._serialized_start=581
-  _globals['_DESIGNATTEMPT']._serialized_end=857
-  _globals['_DESIGNERSERVICE']._serialized_start=859
-  _globals['_DESIGNERSERVICE']._serialized_end=945
+  _globals['_DESIGNATTEMPT']._serialized_end=867
+  _globals['_DESIGNERSERVICE']._serialized_start=869
+  _globals['_DESIGNERSERVICE']._serialized_end=955
 # @@protoc_insertion_point(module_scope)
