@@ -7,7 +7,7 @@ special token.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -61,10 +61,23 @@ class ChatTokenizer:
         A document, a program or an observation may spell out one of the model's control tokens. Such content is
         encoded apart from the template around it, so that it stays text.
         """
+        return self._encode(messages, self._rendered)
+
+    def encode_after_reply(self, messages: Sequence[Message]) -> list[int]:
+        """Return the ids between the text of one reply and that of the next, with ``messages`` between them.
+
+        They begin with what ends the assistant's turn. A conversation goes on by appending them to the ids that
+        were sampled, so that no reply is ever encoded again.
+        """
+        reply = "\ue002"
+        before: list[Message] = [{"role": "user", "content": ""}, {"role": "assistant", "content": reply}]
+        return self._encode(messages, lambda shown: self._rendered([*before, *shown]).split(reply, 1)[1])
+
+    def _encode(self, messages: Sequence[Message], render: Callable[[Sequence[Message]], str]) -> list[int]:
         if not any(token in message["content"] for message in messages for token in self._control):
-            return self._ids(self._rendered(messages), control=True)
+            return self._ids(render(messages), control=True)
         marks = [f"\ue000{index}\ue001" for index in range(len(messages))]
-        rendered = self._rendered([{**message, "content": mark} for message, mark in zip(messages, marks, strict=True)])
+        rendered = render([{**message, "content": mark} for message, mark in zip(messages, marks, strict=True)])
         ids: list[int] = []
         for piece in re.split("(\ue000[0-9]+\ue001)", rendered):
             content = piece in marks
