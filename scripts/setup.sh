@@ -126,7 +126,7 @@ if ! fresh dependencies "$dependencies" && ! fresh dependencies "$with_tests"; t
   # looser bound of another package can replace it afterwards.
   pip install "$(grep '^torch==' constraints.txt)"
   $VENV/bin/python scripts/requirements.py "$EXTRAS" | pip install -c constraints.txt -r /dev/stdin
-  $VENV/bin/python -m pip check || die "the installed packages contradict each other; see above"
+  $VENV/bin/python -m pip check >&2 || die "the installed packages contradict each other; see above"
   echo "$dependencies" >$VENV/spade-dependencies
 fi
 
