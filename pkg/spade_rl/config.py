@@ -186,6 +186,9 @@ class LearnerSection(Section):
     steps: int = Field(1, ge=1, description="Optimizer steps of one update; samples are dealt out among them.")
     micro_tokens: int = Field(16384, ge=64, description="Tokens in one forward and backward pass, padding included.")
     zero_stage: Literal[0, 1, 2, 3] = Field(1, description="DeepSpeed's ZeRO stage.")
+    collective_seconds: float = Field(
+        600.0, gt=0, description="Deadline of one exchange between the processes of the learner."
+    )
     threads: int | None = Field(None, ge=1, description="Threads of torch on a CPU; unset, torch decides.")
     keep_versions: int = Field(2, ge=1, description="Published versions that are kept.")
 

@@ -1,0 +1,149 @@
+"""The learner's gRPC edge. All work that touches the model runs on one thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import grpc
+
+from spade_rl.config import Endpoints, RunConfig
+from spade_rl.errors import CapacityError, ConfigurationError
+from spade_rl.learner import metrics
+from spade_rl.learner.engines import make_engine
+from spade_rl.learner.files import local_path
+from spade_rl.learner.learner import Learner, Update
+from spade_rl.learner.publish import Publisher
+from spade_rl.learner.samples import ROLES, Sample
+from spade_rl.learner.wire import to_response, to_sample
+from spade_rl.models import model_location
+from spade_rl.rpc import Server
+from spade_rl.telemetry import get_logger
+from spade_rl.v1 import learner_pb2, learner_pb2_grpc
+
+T = TypeVar("T")
+
+_log = get_logger(__name__)
+
+
+def build_learner(config: RunConfig, run_dir: Path) -> Learner:
+    """Load the starting policy and publish it as version 0."""
+    location = model_location(config.model.name)
+    publisher = Publisher(
+        run_dir / "weights", location=location, dtype=config.model.dtype, keep=config.learner.keep_versions
+    )
+    return Learner(config, make_engine(config, location), publisher)
+
+
+class LearnerServicer(learner_pb2_grpc.LearnerServiceServicer):
+    """Translates between the wire and a learner that lives on ``executor``'s only thread."""
+
+    def __init__(self, learner: Learner, executor: ThreadPoolExecutor) -> None:
+        self._learner, self._executor = learner, executor
+        self._training = False
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    async def Train(
+        self, requests: AsyncIterator[learner_pb2.TrainRequest], context: grpc.aio.ServicerContext
+    ) -> learner_pb2.TrainResponse:
+        """Collect the stream, then take one update; the update goes on if the caller leaves while it runs."""
+        if self._training:
+            raise CapacityError("another update is running; wait for its answer and send this one again")
+        self._training = True
+        work: asyncio.Future[Update] | None = None
+        try:
+            update, samples = await _collected(requests)
+            work = asyncio.ensure_future(self._run(lambda: self._learner.train(update, samples)))
+            work.add_done_callback(lambda _: setattr(self, "_training", False))
+            done = await asyncio.shield(work)
+        finally:
+            if work is None:
+                self._training = False
+        _observe(done)
+        return to_response(done)
+
+    async def SaveCheckpoint(
+        self, request: learner_pb2.SaveCheckpointRequest, context: grpc.aio.ServicerContext
+    ) -> learner_pb2.SaveCheckpointResponse:
+        """Write a checkpoint."""
+        folder = local_path(request.uri)
+        version = await self._run(lambda: self._learner.save(folder))
+        return learner_pb2.SaveCheckpointResponse(policy_version=version)
+
+    async def LoadCheckpoint(
+        self, request: learner_pb2.LoadCheckpointRequest, context: grpc.aio.ServicerContext
+    ) -> learner_pb2.LoadCheckpointResponse:
+        """Restore a checkpoint and publish its policy."""
+        folder = local_path(request.uri)
+        loaded = await self._run(lambda: self._learner.load(folder))
+        metrics.VERSION.set(loaded.policy_version)
+        return learner_pb2.LoadCheckpointResponse(policy_version=loaded.policy_version, uri=loaded.uri)
+
+    async def GetPolicy(
+        self, request: learner_pb2.GetPolicyRequest, context: grpc.aio.ServicerContext
+    ) -> learner_pb2.GetPolicyResponse:
+        """Name the newest published version."""
+        learner = self._learner
+        version, uri = await self._run(lambda: (learner.policy_version, learner.uri))
+        return learner_pb2.GetPolicyResponse(policy_version=version, uri=uri, engine=learner.engine)
+
+
+async def _collected(requests: AsyncIterator[learner_pb2.TrainRequest]) -> tuple[int, list[Sample]]:
+    update: int | None = None
+    samples: list[Sample] = []
+    async for request in requests:
+        if update is not None and request.update != update:
+            raise ConfigurationError(
+                f"one stream carries the updates {update} and {request.update}; send one update a call"
+            )
+        update = request.update
+        samples += [to_sample(message) for message in request.samples]
+    if update is None:
+        raise ConfigurationError("the stream ended before its first message, which names the update")
+    return update, samples
+
+
+def _observe(update: Update) -> None:
+    metrics.UPDATES.inc()
+    metrics.UPDATE_SECONDS.observe(update.metrics["seconds"])
+    metrics.VERSION.set(update.policy_version)
+    for role in ROLES:
+        metrics.TOKENS.labels(role).inc(update.metrics[f"tokens_{role}"])
+        metrics.DROPPED.labels(role).inc(update.metrics[f"groups_dropped_{role}"])
+    for name, value in update.metrics.items():
+        metrics.LAST.labels(name).set(value)
+    _log.info("updated", policy_version=update.policy_version, **{k: round(v, 6) for k, v in update.metrics.items()})
+
+
+@asynccontextmanager
+async def serve(
+    config: RunConfig,
+    *,
+    run_dir: Path,
+    address: str,
+    endpoints: Endpoints,  # noqa: ARG001 - calls no other service
+) -> AsyncIterator[Server]:
+    """See ``spade_rl.serving.Serve``."""
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner") as executor:
+        learner = await loop.run_in_executor(executor, build_learner, config, run_dir)
+        try:
+            servicer = LearnerServicer(learner, executor)
+            server = Server(
+                address=address,
+                services=[learner_pb2.DESCRIPTOR.services_by_name["LearnerService"].full_name],
+                register=lambda target: learner_pb2_grpc.add_LearnerServiceServicer_to_server(servicer, target),
+            )
+            await server.start()
+            try:
+                yield server
+            finally:
+                await server.stop()
+        finally:
+            await loop.run_in_executor(executor, learner.close)
