@@ -49,7 +49,7 @@ class ModelSection(Section):
 
     name: str = Field("nano", description="`nano`, a folder in Hugging Face format, or a model's name on the hub.")
     prompts: PromptStyle = Field(PromptStyle.FULL, description="How much the prompts explain.")
-    dtype: Literal["float32", "bfloat16"] = "float32"
+    dtype: Literal["float32", "bfloat16"] = Field("float32", description="Number format of the weights.")
 
 
 class GroundingSection(Section):
@@ -65,17 +65,19 @@ class GroundingSection(Section):
 class DesignerSection(Section):
     """The Environment Designer."""
 
-    skills: tuple[str, ...] = Field(GAME_SKILLS, min_length=1)
+    skills: tuple[str, ...] = Field(
+        GAME_SKILLS, min_length=1, description="What environments may train; one is named in every prompt."
+    )
     active_skills: int = Field(3, ge=1, description="Skills in one set, round robin.")
     environments: int = Field(24, ge=1, description="Environments in one set.")
     attempts: int = Field(5, ge=1, description="Attempts at one environment.")
     repair: bool = Field(False, description="Show a refused attempt's verdict to the next attempt.")
-    temperature: float = Field(0.6, ge=0)
-    max_tokens: int = Field(16384, ge=1)
-    hint_temperature: float = Field(0.3, ge=0)
-    hint_max_tokens: int = Field(1024, ge=1)
-    positive_seeds: int = Field(2, ge=0, le=16)
-    negative_seeds: int = Field(1, ge=0, le=16)
+    temperature: float = Field(0.6, ge=0, description="Of the designs; 0 is greedy.")
+    max_tokens: int = Field(16384, ge=1, description="Tokens of one design.")
+    hint_temperature: float = Field(0.3, ge=0, description="Of the hints.")
+    hint_max_tokens: int = Field(1024, ge=1, description="Tokens of one hint.")
+    positive_seeds: int = Field(2, ge=0, le=16, description="Earlier learnable environments that a prompt shows.")
+    negative_seeds: int = Field(1, ge=0, le=16, description="Earlier environments that a prompt warns of.")
     invalid_reward: float | None = Field(
         None, description="Reward of a refused attempt; unset, refused attempts are kept but not trained on."
     )
@@ -116,9 +118,9 @@ class SandboxSection(Section):
     worker_memory_mb: int = Field(512, ge=64, description="Address space of one worker.")
     sandbox_memory_mb: int = Field(1024, ge=128, description="Memory of one sandbox with all its workers.")
     worker_processes: int = Field(16, ge=1, description="Processes and threads of one worker.")
-    max_observation_bytes: int = Field(65536, ge=64)
-    max_info_bytes: int = Field(65536, ge=64)
-    max_solution_steps: int = Field(256, ge=1)
+    max_observation_bytes: int = Field(65536, ge=64, description="A longer observation is the environment's fault.")
+    max_info_bytes: int = Field(65536, ge=64, description="A longer info, as JSON, is the environment's fault.")
+    max_solution_steps: int = Field(256, ge=1, description="Actions that `solution()` may return.")
     max_sandboxes: int = Field(16, ge=1, description="Live sandboxes; the least recently used idle one makes room.")
     max_workers: int = Field(256, ge=1, description="Live episodes; more wait.")
     queue_seconds: float = Field(120.0, gt=0, description="How long an episode waits for a worker.")
@@ -127,7 +129,7 @@ class SandboxSection(Section):
 class EngineSection(Section):
     """The inference engine."""
 
-    kind: Literal["transformers"] = "transformers"
+    kind: Literal["transformers"] = Field("transformers", description="What samples from the policy.")
     slots: int = Field(128, ge=1, description="Sequences that are decoded at once.")
     context_tokens: int = Field(32768, ge=16, description="Longest sequence, prompt and reply together.")
     threads: int | None = Field(None, ge=1, description="Threads of torch on a CPU; unset, torch decides.")
@@ -136,9 +138,9 @@ class EngineSection(Section):
 class AgentSection(Section):
     """The Reasoning Agent."""
 
-    temperature: float = Field(0.6, ge=0)
+    temperature: float = Field(0.6, ge=0, description="Of the replies; 0 is greedy.")
     max_tokens: int = Field(8192, ge=1, description="Tokens of one reply.")
-    max_turns: int = Field(25, ge=1)
+    max_turns: int = Field(25, ge=1, description="Turns of one episode.")
     history_turns: int | None = Field(
         None, ge=0, description="Earlier turns that the agent sees; unset, all; 0, the latest observation only."
     )
@@ -152,7 +154,9 @@ class RegretSection(Section):
     """Paired plays and the designer's reward."""
 
     plays: int = Field(16, ge=1, description="G: plays in each arm, exactly.")
-    reward: Literal["blend", "regret", "solve_rate", "learning_potential"] = "blend"
+    reward: Literal["blend", "regret", "solve_rate", "learning_potential"] = Field(
+        "blend", description="What pays the designer."
+    )
     window: int = Field(4, ge=1, description="k: cycles in which an environment is played.")
 
 
@@ -168,19 +172,21 @@ class MemorySection(Section):
 class LearnerSection(Section):
     """The update."""
 
-    engine: Literal["torch", "deepspeed"] = "torch"
-    learning_rate: float = Field(1e-6, gt=0)
-    betas: tuple[float, float] = (0.9, 0.98)
-    weight_decay: float = Field(0.1, ge=0)
-    gradient_clip: float = Field(1.0, gt=0)
-    loss: Literal["ppo", "dppo_tv", "cispo", "gspo", "reinforce"] = "ppo"
-    clip_low: float = Field(0.2, ge=0)
-    clip_high: float = Field(0.28, ge=0)
-    importance_cap: float = Field(2.0, gt=0)
-    agent_weight: float = Field(1.0, ge=0)
-    designer_weight: float = Field(1.0, ge=0)
+    engine: Literal["torch", "deepspeed"] = Field("torch", description="What computes the update.")
+    learning_rate: float = Field(1e-6, gt=0, description="Of Adam; constant.")
+    betas: tuple[float, float] = Field((0.9, 0.98), description="Adam's decay rates.")
+    weight_decay: float = Field(0.1, ge=0, description="Decoupled, as in AdamW.")
+    gradient_clip: float = Field(1.0, gt=0, description="Largest norm of the gradient.")
+    loss: Literal["ppo", "dppo_tv", "cispo", "gspo", "reinforce"] = Field(
+        "ppo", description="How a token's new probability is weighed against the sampler's."
+    )
+    clip_low: float = Field(0.2, ge=0, description="How far the ratio may fall below 1 before it is clipped.")
+    clip_high: float = Field(0.28, ge=0, description="How far the ratio may rise above 1 before it is clipped.")
+    importance_cap: float = Field(2.0, gt=0, description="Cap of the truncated importance weight.")
+    agent_weight: float = Field(1.0, ge=0, description="Weight of the agent's loss.")
+    designer_weight: float = Field(1.0, ge=0, description="Weight of the designer's loss.")
     normalise_advantage: bool = Field(False, description="Divide the agent's advantages by their deviation.")
-    designer_scale_cap: float = Field(50.0, gt=0)
+    designer_scale_cap: float = Field(50.0, gt=0, description="Cap of the scale of the designer's advantages.")
     kl: float = Field(0.0, ge=0, description="Weight of the divergence from the starting policy.")
     entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
     steps: int = Field(1, ge=1, description="Optimizer steps of one update; samples are dealt out among them.")
@@ -196,21 +202,23 @@ class LearnerSection(Section):
 class EvaluationSection(Section):
     """The held-out measurement before and after a run."""
 
-    suite: Literal["none", "nano"] = "none"
-    temperature: float = Field(1.0, ge=0)
+    suite: Literal["none", "nano"] = Field(
+        "none", description="Which instances are played; `nano` is made for the nano model's prompts."
+    )
+    temperature: float = Field(1.0, ge=0, description="Of the replies in the measurement.")
 
 
 class Endpoints(Section):
     """gRPC targets of the services; all unset, they run in one process over Unix sockets."""
 
-    designer: str | None = None
-    sandbox: str | None = None
-    agent: str | None = None
-    inference: str | None = None
-    regret: str | None = None
-    memory: str | None = None
-    learner: str | None = None
-    coordinator: str | None = None
+    designer: str | None = Field(None, description="Address of the designer service.")
+    sandbox: str | None = Field(None, description="Address of the sandbox service.")
+    agent: str | None = Field(None, description="Address of the agent service.")
+    inference: str | None = Field(None, description="Address of the inference service.")
+    regret: str | None = Field(None, description="Address of the regret service.")
+    memory: str | None = Field(None, description="Address of the memory service.")
+    learner: str | None = Field(None, description="Address of the learner service.")
+    coordinator: str | None = Field(None, description="Address of the coordinator service.")
 
 
 class RunConfig(Section):
