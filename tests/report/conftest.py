@@ -91,7 +91,10 @@ class RunMaker:
             attempts=(*(self.attempt(one, cycle, slot) for slot, one in enumerate(environments)), self.refused(cycle)),
             environments=environments,
             trajectories=tuple(
-                self.trajectory(one, cycle, arm, play) for one in environments for arm in ("plain", "hinted") for play in range(2)
+                self.trajectory(one, cycle, arm, play)
+                for one in environments
+                for arm in ("plain", "hinted")
+                for play in range(2)
             ),
             statistics=tuple(self.statistics(one) for one in environments),
         )
@@ -99,7 +102,9 @@ class RunMaker:
     def environment(self, number: int, cycle: int, per_cycle: int) -> Environment:
         text, parent = source(number), source(number - 2 * per_cycle)
         seeds = (source_digest(parent),) if cycle else ()
-        provenance = Provenance(self.run_id, cycle, f"document-{number}", f"pears & <b>plums</b> {HOSTILE}", seeds, (), cycle, 1)
+        provenance = Provenance(
+            self.run_id, cycle, f"document-{number}", f"pears & <b>plums</b> {HOSTILE}", seeds, (), cycle, 1
+        )
         return Environment(source_digest(text), text, "game", "count", f"count up {HOSTILE}", provenance)
 
     def attempt(self, one: Environment, cycle: int, slot: int) -> Attempt:
@@ -133,13 +138,13 @@ class RunMaker:
         self.event("run_finished", summary=known)
 
 
-@pytest.fixture()
+@pytest.fixture
 def make_run(tmp_path: Path) -> Callable[..., RunMaker]:
     """Return a maker of runs under ``tmp_path/runs``."""
     return lambda name="demo", **options: RunMaker(tmp_path / "runs" / name, **options)
 
 
-@pytest.fixture()
+@pytest.fixture
 def finished_run(make_run: Callable[..., RunMaker]) -> RunMaker:
     """A whole run of four cycles."""
     run = make_run()

@@ -68,7 +68,9 @@ def test_layers_add_up() -> None:
 
 
 def test_intervals_enclose_their_bar() -> None:
-    chart = interval_bars("bars", ["overall", "count"], [("before", [Share(0.2, 0.1, 0.3), None]), ("after", [Share(0.5, 0.4, 0.6)] * 2)])
+    chart = interval_bars(
+        "bars", ["overall", "count"], [("before", [Share(0.2, 0.1, 0.3), None]), ("after", [Share(0.5, 0.4, 0.6)] * 2)]
+    )
     assert chart is not None
     root = ElementTree.fromstring(chart)
     bars = [rect for rect in root.iter("rect") if rect.get("height") == "11.0"]

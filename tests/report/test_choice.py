@@ -11,7 +11,9 @@ from spade_rl.report.choice import best_environments, learnable, lineages, paire
 def _stored(digest: str, cycle: int = 0, seeds: tuple[str, ...] = (), **results: float) -> StoredEnvironment:
     provenance = Provenance("r", cycle, "d", "text", seeds, (), 0, 1)
     statistics = Statistics(digest, 4, 4, 0.5, 0.5, 0.0, 0.1, 0.0, 0, False, "", True)
-    return StoredEnvironment(Environment(digest, "x", "game", "count", "", provenance), cycle, replace(statistics, **results))
+    return StoredEnvironment(
+        Environment(digest, "x", "game", "count", "", provenance), cycle, replace(statistics, **results)
+    )
 
 
 def _digests(found: list[StoredEnvironment]) -> list[str]:
@@ -50,7 +52,9 @@ def test_lineages_end_whatever_the_archive_says(pairs: list[tuple[str, list[str]
 
 
 def _head(digest: str, arm: str, play: int, cycle: int = 0, value: float = 0.0) -> TrajectoryHeader:
-    return TrajectoryHeader(f"{cycle}/{digest}/{arm}/{play}", digest, cycle, arm, 0, play, value, "terminated", 1, 1, 1, 0.1, "")
+    return TrajectoryHeader(
+        f"{cycle}/{digest}/{arm}/{play}", digest, cycle, arm, 0, play, value, "terminated", 1, 1, 1, 0.1, ""
+    )
 
 
 def test_whole_pairs_with_the_widest_gap_of_different_environments_come_first() -> None:
@@ -61,7 +65,12 @@ def test_whole_pairs_with_the_widest_gap_of_different_environments_come_first() 
         _head("c", "plain", 0),
     ]
     chosen = paired_plays(heads, 4)
-    assert [(one["plain"].environment_digest, one["plain"].play) for one in chosen] == [("a", 0), ("b", 0), ("c", 0), ("a", 1)]
+    assert [(one["plain"].environment_digest, one["plain"].play) for one in chosen] == [
+        ("a", 0),
+        ("b", 0),
+        ("c", 0),
+        ("a", 1),
+    ]
     assert "hinted" not in chosen[2]
 
 

@@ -40,7 +40,13 @@ def test_the_last_ending_holds(tmp_path: Path) -> None:
     failed = {"event": "run_failed", "time": 101.0, "error": "engine: out of memory"}
     _write(tmp_path, START, failed)
     assert (read_log(tmp_path).state, read_log(tmp_path).error) == (RunState.FAILED, "engine: out of memory")
-    _write(tmp_path, START, failed, {"event": "resumed", "time": 200.0}, {"event": "run_finished", "time": 201.0, "summary": {"cycles": 1}})
+    _write(
+        tmp_path,
+        START,
+        failed,
+        {"event": "resumed", "time": 200.0},
+        {"event": "run_finished", "time": 201.0, "summary": {"cycles": 1}},
+    )
     log = read_log(tmp_path)
     assert (log.state, log.error, log.summary) == (RunState.FINISHED, "", {"cycles": 1})
 
@@ -51,7 +57,10 @@ def test_the_last_ending_holds(tmp_path: Path) -> None:
         ("no json\n", "line 1 .* is not JSON"),
         ("[1]\n", "is not an event"),
         ('{"event": "cycle", "time": 1, "cycle": 0}\n', "does not say that a run began"),
-        ('{"event": "run_started", "time": 1, "run_id": "r"}\n{"event": "cycle", "time": 1, "cycle": "x"}\n', "cannot read.*cycle"),
+        (
+            '{"event": "run_started", "time": 1, "run_id": "r"}\n{"event": "cycle", "time": 1, "cycle": "x"}\n',
+            "cannot read.*cycle",
+        ),
     ],
 )
 def test_a_foreign_log_is_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -78,7 +78,7 @@ def test_the_page_needs_no_network_and_runs_no_script(finished_run: Any) -> None
 
 
 def test_what_a_model_wrote_is_escaped(finished_run: Any) -> None:
-    text, page = _page(finished_run)
+    text, _ = _page(finished_run)
     assert "<script" not in text
     assert "&lt;script&gt;alert" in text
     assert "<b>plums" not in text

@@ -8,7 +8,10 @@ from spade_rl.report.text import clipped, visible
 @given(st.text())
 def test_nothing_that_acts_is_left(text: str) -> None:
     shown = visible(text)
-    assert all(character.isprintable() or character in "\n\t" or character.isspace() or ord(character) > 0x9F for character in shown)
+    assert all(
+        character.isprintable() or character in "\n\t" or character.isspace() or ord(character) > 0x9F
+        for character in shown
+    )
     assert not any(character in shown for character in "\x1b\x07\r\x7f\x9b\u202e\u2066\ufeff")
 
 

@@ -22,7 +22,9 @@ class Share:
     high: float
 
 
-def interval_bars(title: str, names: Sequence[str], groups: Sequence[tuple[str, Sequence[Share | None]]]) -> Markup | None:
+def interval_bars(
+    title: str, names: Sequence[str], groups: Sequence[tuple[str, Sequence[Share | None]]]
+) -> Markup | None:
     """Return one bar for every name in every group, each with its interval; None if there is nothing measured.
 
     Every group holds one share for every name, in their order, or None where it was not measured.

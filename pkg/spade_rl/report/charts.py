@@ -21,6 +21,7 @@ LEFT, RIGHT, TOP, BOTTOM = 52, 12, 34, 34
 MARKED_POINTS = 40
 COLOURS = 8
 
+
 @dataclass(frozen=True, slots=True)
 class Series:
     """One curve: ``points`` of x and y, and a ``band`` of x, low and high around it. Gaps are left out."""
@@ -93,7 +94,9 @@ def line_chart(
     ``y_range`` is the least that the vertical axis shows; values outside it widen it.
     """
     xs = finite(x for one in series for x, _ in one.points)
-    ys = finite([*(y for one in series for _, y in one.points), *(v for one in series for b in one.band for v in b[1:])])
+    ys = finite(
+        [*(y for one in series for _, y in one.points), *(v for one in series for b in one.band for v in b[1:])]
+    )
     if not xs or not ys:
         return None
     ys += y_range or ()
@@ -105,7 +108,9 @@ def line_chart(
     for index, one in enumerate(series):
         colour = f"c{index % COLOURS}"
         if one.band:
-            outline = [(x(a), y(high)) for a, _, high in one.band] + [(x(a), y(low)) for a, low, _ in reversed(one.band)]
+            outline = [(x(a), y(high)) for a, _, high in one.band] + [
+                (x(a), y(low)) for a, low, _ in reversed(one.band)
+            ]
             root.append(element("path", d=_path(outline, closed=True), class_=f"band {colour}"))
         if len(one.points) > 1:
             root.append(element("path", d=_path((x(a), y(b)) for a, b in one.points), class_=f"line {colour}"))

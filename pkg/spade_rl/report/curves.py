@@ -109,8 +109,16 @@ def cost_figures(cycles: Sequence[Cycle]) -> list[Figure]:
     return _kept(
         [
             ("Tokens", "Sampled in each cycle, by role.", stacked_chart("Tokens of a cycle by role", xs, tokens)),
-            ("Seconds", "Wall time of each cycle, by stage.", stacked_chart("Seconds of a cycle by stage", xs, seconds)),
-            ("Engine busy", "Share of a cycle's time in which the engine samples.", line_chart("Engine busy", [busy], y_range=(0.0, 1.0))),
+            (
+                "Seconds",
+                "Wall time of each cycle, by stage.",
+                stacked_chart("Seconds of a cycle by stage", xs, seconds),
+            ),
+            (
+                "Engine busy",
+                "Share of a cycle's time in which the engine samples.",
+                line_chart("Engine busy", [busy], y_range=(0.0, 1.0)),
+            ),
         ]
     )
 
@@ -149,7 +157,9 @@ def held_out_figures(log: RunLog) -> list[Figure]:
             (
                 "By level",
                 "The same by the instance's level.",
-                line_chart("Held-out accuracy by level", [s for s in by_level if s.points], y_range=(0.0, 1.0), x_name="level"),
+                line_chart(
+                    "Held-out accuracy by level", [s for s in by_level if s.points], y_range=(0.0, 1.0), x_name="level"
+                ),
             ),
         ]
     )

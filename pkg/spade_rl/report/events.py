@@ -129,7 +129,9 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}. Is {path.parent} the folder of a run?") from error
+        raise ConfigurationError(
+            f"cannot read {path}: {error.strerror}. Is {path.parent} the folder of a run?"
+        ) from error
     for number, line in enumerate(lines[:-1], start=1):
         try:
             event = json.loads(line)

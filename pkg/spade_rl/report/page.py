@@ -17,8 +17,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from spade_rl.errors import ConfigurationError
-from spade_rl.report import choice, curves
 from spade_rl.memory.records import Attempt, StoredEnvironment
+from spade_rl.report import choice, curves
 from spade_rl.report.events import Evaluation, RunLog
 from spade_rl.report.text import clipped, short_digest, visible
 
@@ -50,7 +50,11 @@ def _moment(seconds: float) -> str:
 
 def _environment() -> Environment:
     made = Environment(
-        loader=PackageLoader("spade_rl"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("spade_rl"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     made.filters.update(
         percent=_percent, number=_number, moment=_moment, short=short_digest, visible=visible,
@@ -105,7 +109,9 @@ def write_page(run_dir: Path, page: str) -> Path:
     except OSError as error:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
-        raise ConfigurationError(f"cannot write the report {target}: {error.strerror}; make room or permit it, then run `spade report`") from error
+        raise ConfigurationError(
+            f"cannot write the report {target}: {error.strerror}; make room or permit it, then run `spade report`"
+        ) from error
     return target
 
 
@@ -113,5 +119,3 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-

@@ -28,7 +28,7 @@ def finite(values: Iterable[float | None]) -> list[float]:
     return [float(value) for value in values if value is not None and math.isfinite(value)]
 
 
-def ticks(low: float, high: float, count: int = 5) -> list[float]:
+def ticks(low: float, high: float, count: int = 6) -> list[float]:
     """Return about ``count`` round numbers (1, 2 or 5 times a power of ten apart) that enclose ``low`` to ``high``."""
     if high - low < 1e-9 * max(1.0, abs(low), abs(high)):
         middle = (low + high) / 2
