@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
@@ -70,7 +70,7 @@ class Engine(Protocol):
         """Longest sequence, prompt and sampled tokens together."""
         ...
 
-    def generate(self, prompts: Sequence[Prompt], *, seconds: float) -> AsyncIterator[Generation]:
+    def generate(self, prompts: Sequence[Prompt], *, seconds: float) -> AsyncGenerator[Generation, None]:
         """Yield one generation for every prompt, in the order in which they end.
 
         Leaving the iterator early cancels what is not done. Raises ConfigurationError for a prompt that cannot be
@@ -94,7 +94,7 @@ class Engine(Protocol):
 async def generate_one(engine: Engine, prompt: Prompt, *, seconds: float) -> Generation:
     """Return the generation of a single prompt."""
     generations = engine.generate([prompt], seconds=seconds)
-    async with aclosing(generations):  # type: ignore[type-var]
+    async with aclosing(generations):
         async for generation in generations:
             return generation
     raise EngineError("the engine ended a call without an answer")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ class TransformersEngine:
         """Longest sequence, prompt and sampled tokens together."""
         return self._settings.context_tokens
 
-    async def generate(self, prompts: Sequence[Prompt], *, seconds: float) -> AsyncIterator[Generation]:
+    async def generate(self, prompts: Sequence[Prompt], *, seconds: float) -> AsyncGenerator[Generation, None]:
         """See ``Engine.generate``."""
         results: asyncio.Queue[Generation | EngineError] = asyncio.Queue()
         deliver = _threadsafe(results.put_nowait)
