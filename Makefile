@@ -45,8 +45,9 @@ check-protos: dev ## stubs current, buf lint and format, nothing broken on the w
 protos: dev ## take changed protos over: format, stubs, baseline
 	scripts/check_protos.sh accept
 
-docs: dev ## write docs/configuration.md's reference from the code
+docs: dev ## write the generated parts of docs/ from the code
 	$(BIN)/python scripts/config_reference.py
+	$(BIN)/python scripts/metrics_reference.py
 
 lock: ## resolve constraints.txt anew (TORCH=... for another torch)
 	PYTHON="$(PYTHON)" scripts/lock.sh $(TORCH)
