@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
-
 from spade_rl.agent.engine.interface import FinishReason, Generation, Prompt, generate_one
 from spade_rl.errors import ConfigurationError, DeadlineError, EngineError
+from transformers import AutoModelForCausalLM
 
 
 def prompts_of_many_lengths(count: int, *, seed: int = 0, longest: int = 60, tokens: int = 50) -> list[Prompt]:
@@ -120,13 +119,12 @@ async def test_bfloat16_has_a_float32_head(policy, open_engine):
     assert engine._loop.runner._model.get_output_embeddings().weight.dtype is torch.float32
 
 
-async def test_sequences_in_flight_end_on_the_version_they_began_with(make_policy, open_engine):
+async def test_sequences_in_flight_end_on_the_version_they_began_with(make_policy, open_engine, eventually):
     old, new = make_policy(0), make_policy(1)
     engine = await open_engine(old, slots=2, context_tokens=500)
     prompts = [Prompt((5, 6), 0.7, 200, seed) for seed in range(8)]
     running = asyncio.create_task(all_of(engine, prompts))
-    while (await engine.status()).generated_tokens == 0:
-        await asyncio.sleep(0)
+    await eventually(lambda: started(engine))
     await engine.load(1, str(new), seconds=60)
     assert (await engine.status()).policy_version == 1
     generations = await running
@@ -151,31 +149,32 @@ async def test_unpublished_or_broken_weights_are_refused_and_the_old_stay(make_p
     assert_sampled_from(policy, prompts, await all_of(engine, prompts))
 
 
-async def idle(engine) -> None:
-    async with asyncio.timeout(30):
-        while (await engine.status()).in_flight:
-            await asyncio.sleep(0.01)
+async def started(engine) -> bool:
+    return (await engine.status()).generated_tokens > 0
 
 
-async def test_leaving_early_frees_the_slots(policy, open_engine):
+async def idle(engine) -> bool:
+    return (await engine.status()).in_flight == 0
+
+
+async def test_leaving_early_frees_the_slots(policy, open_engine, eventually):
     engine = await open_engine(policy, slots=2, context_tokens=500)
     async with aclosing(engine.generate([Prompt((5,), 0.0, 490, s) for s in range(50)], seconds=60)) as generations:
         reading = asyncio.ensure_future(anext(generations))
-        while (await engine.status()).generated_tokens == 0:
-            await asyncio.sleep(0)
+        await eventually(lambda: started(engine))
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
-    await idle(engine)
+    await eventually(lambda: idle(engine))
     assert (await engine.status()).generated_tokens < 50 * 490
     assert len(await all_of(engine, prompts_of_many_lengths(4))) == 4
 
 
-async def test_a_deadline_ends_a_generation_and_frees_its_slot(policy, open_engine):
+async def test_a_deadline_ends_a_generation_and_frees_its_slot(policy, open_engine, eventually):
     engine = await open_engine(policy, context_tokens=500)
     with pytest.raises(DeadlineError):
         await all_of(engine, [Prompt((5,), 0.0, 490, 0)] * 200, seconds=0.05)
-    await idle(engine)
+    await eventually(lambda: idle(engine))
 
 
 async def test_a_failing_step_fails_everyone_who_waits_and_the_engine_goes_on(policy, open_engine, monkeypatch):
@@ -189,19 +188,17 @@ async def test_a_failing_step_fails_everyone_who_waits_and_the_engine_goes_on(po
     assert_sampled_from(policy, prompts, await all_of(engine, prompts))
 
 
-async def test_logits_that_are_not_finite_are_an_error_not_a_token(policy, open_engine):
+async def test_logits_that_are_not_finite_are_an_error_not_a_token(policy, make_policy, open_engine):
     engine = await open_engine(policy)
-    with torch.no_grad():
-        engine._loop.runner._model.get_output_embeddings().weight[3] = float("nan")
+    await engine.load(1, str(make_policy(broken=True)), seconds=60)
     with pytest.raises(EngineError, match="not finite"):
         await all_of(engine, prompts_of_many_lengths(2))
 
 
-async def test_closing_fails_who_waits_and_who_comes_later(policy, open_engine):
+async def test_closing_fails_who_waits_and_who_comes_later(policy, open_engine, eventually):
     engine = await open_engine(policy, context_tokens=500)
     waiting = asyncio.create_task(all_of(engine, [Prompt((5,), 0.0, 490, s) for s in range(100)]))
-    while (await engine.status()).generated_tokens == 0:
-        await asyncio.sleep(0)
+    await eventually(lambda: started(engine))
     await asyncio.get_running_loop().run_in_executor(None, engine._loop.close, 30)
     with pytest.raises(EngineError, match="stopped"):
         await waiting
