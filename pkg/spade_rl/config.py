@@ -121,8 +121,8 @@ class SandboxSection(Section):
     max_observation_bytes: int = Field(65536, ge=64, description="A longer observation is the environment's fault.")
     max_info_bytes: int = Field(65536, ge=64, description="A longer info, as JSON, is the environment's fault.")
     max_solution_steps: int = Field(256, ge=1, description="Actions that `solution()` may return.")
-    max_sandboxes: int = Field(16, ge=1, description="Live sandboxes; the least recently used idle one makes room.")
-    max_workers: int = Field(256, ge=1, description="Live episodes; more wait.")
+    max_sandboxes: int = Field(32, ge=1, description="Live sandboxes; the least recently used idle one makes room.")
+    max_workers: int = Field(256, ge=2, description="Live episodes (an admission counts as two); more wait.")
     queue_seconds: float = Field(120.0, gt=0, description="How long an episode waits for a worker.")
 
 

@@ -1,0 +1,234 @@
+"""The process of one sandbox: started so that it cannot outlive the service, watched, killed, cleaned up.
+
+Three ways to start the same zygote: in gVisor, under bubblewrap, or as a plain process. In each the process ends
+when the service does, however that ends: the kernel kills it (PR_SET_PDEATHSIG), and what it started ends with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from spade_rl.config import Isolation
+from spade_rl.sandbox import bundle, guest
+from spade_rl.sandbox.limits import FIRST_USER, USERS, Limits
+from spade_rl.sandbox.rootfs import GUEST, PYTHON, Interpreter
+from spade_rl.sandbox.runtime import Runtime, die_with_parent
+
+DIAGNOSTICS_BYTES = 8192
+FOLDER_PREFIX = "spade-sandbox-"
+LOCK = "lock"
+# Users of workers on the host, for the weak level under root: far from any that a system gives away.
+HOST_FIRST_USER = 1_500_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a service keeps its sandboxes, and what they are made of."""
+
+    folder: Path
+    root: Path
+    interpreter: Interpreter
+    runtime: Runtime
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class GuestSetup:
+    """What the zygote is told about its surroundings."""
+
+    first_user: int
+    separate_users: bool
+    die_with_parent: bool
+    tmp: str
+    path: tuple[str, ...]
+
+
+class SandboxProcess:
+    """One running sandbox process. Make it with ``launch``."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], folder: Path, output: int, on_exit: Callable[[], None]
+    ) -> None:
+        self._process = process
+        self._folder = folder
+        self._output = output
+        self._said = b""
+        self._on_exit = on_exit
+        self._loop = asyncio.get_running_loop()
+        self._pidfd = os.pidfd_open(process.pid)
+        os.set_blocking(output, False)
+        self._loop.add_reader(output, self._read)
+        self._loop.add_reader(self._pidfd, self._exited)
+        self.ended = asyncio.Event()
+
+    @property
+    def pid(self) -> int:
+        """The process that the service started."""
+        return self._process.pid
+
+    def diagnostics(self) -> str:
+        """Return the last line that the sandbox wrote before it served."""
+        lines = self._said.decode(errors="replace").strip().splitlines()
+        return lines[-1][:500] if lines else f"it ended with status {self._process.returncode}"
+
+    def kill(self) -> None:
+        """End the sandbox with all that runs in it."""
+        if self._process.returncode is None:
+            self._process.kill()
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._output, 65536)
+        except BlockingIOError:
+            return
+        if data:
+            # Only the beginning is kept; the rest is read and dropped, so that nobody waits for it.
+            self._said = (self._said + data)[:DIAGNOSTICS_BYTES]
+        else:
+            self._loop.remove_reader(self._output)
+
+    def _exited(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        self._read_rest()
+        self._process.wait()
+        os.close(self._pidfd)
+        os.close(self._output)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self.ended.set()
+        self._on_exit()
+
+    def _read_rest(self) -> None:
+        self._loop.remove_reader(self._output)
+        with contextlib.suppress(BlockingIOError):
+            self._said = (self._said + os.read(self._output, DIAGNOSTICS_BYTES))[:DIAGNOSTICS_BYTES]
+
+
+def setup_of(home: Home, name: str) -> GuestSetup:
+    """Return what the zygote of sandbox ``name`` must know."""
+    version = home.interpreter.version
+    match home.runtime.isolation:
+        case Isolation.GVISOR:
+            return GuestSetup(FIRST_USER, True, False, "/tmp", tuple(bundle.guest_path(version)))
+        case Isolation.BUBBLEWRAP:
+            return GuestSetup(FIRST_USER, False, False, "/tmp", tuple(bundle.guest_path(version)))
+        case Isolation.PROCESS:
+            packages = () if home.interpreter.numpy is None else (str(home.interpreter.numpy.parent),)
+            first = HOST_FIRST_USER + (int.from_bytes(os.urandom(2), "big") % 600) * USERS
+            return GuestSetup(first, os.geteuid() == 0, True, str(home.folder / name / "tmp"), packages)
+
+
+def socket_folder(home: Home, name: str) -> Path:
+    """Return the folder on the host that holds the socket of a sandbox."""
+    return home.folder / name / "socket"
+
+
+def launch(home: Home, name: str, on_exit: Callable[[], None]) -> SandboxProcess:
+    """Start the process of sandbox ``name``, whose socket is listening already. ``on_exit`` is called when it ends."""
+    folder = home.folder / name
+    sockets = socket_folder(home, name)
+    environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(folder)}
+    match home.runtime.isolation:
+        case Isolation.GVISOR:
+            config = bundle.oci_config(root=home.root, socket_folder=sockets, limits=home.limits)
+            (folder / "config.json").write_text(json.dumps(config))
+            command = [*home.runtime.command, "run", f"--bundle={folder}", name]
+        case Isolation.BUBBLEWRAP:
+            command = [*home.runtime.command, *_bubblewrap_arguments(home, sockets)]
+        case Isolation.PROCESS:
+            (folder / "tmp").mkdir(mode=0o711)
+            environment.update(bundle.ENVIRONMENT)
+            command = [str(home.interpreter.executable), *bundle.PYTHON_ARGUMENTS]
+            command += [str(Path(guest.__file__)), str(sockets / "host.sock")]
+    read, write = os.pipe()
+    try:
+        process = subprocess.Popen(
+            [*die_with_parent(), *command],
+            stdin=subprocess.PIPE,
+            stdout=write,
+            stderr=write,
+            env=environment,
+            cwd=folder,
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(read)
+        raise
+    finally:
+        os.close(write)
+    return SandboxProcess(process, folder, read, on_exit)
+
+
+def _bubblewrap_arguments(home: Home, sockets: Path) -> list[str]:
+    arguments = ["--unshare-all", "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
+    arguments += ["--ro-bind", str(home.root), "/", "--proc", "/proc", "--dev", "/dev"]
+    arguments += ["--size", str(home.limits.tmp_mb << 20), "--tmpfs", "/tmp"]
+    arguments += ["--bind", str(sockets), bundle.SOCKET_FOLDER]
+    for key, value in bundle.guest_environment().items():
+        arguments += ["--setenv", key, value]
+    return [*arguments, "--", PYTHON, *bundle.PYTHON_ARGUMENTS, GUEST, bundle.SOCKET]
+
+
+def base_folder() -> Path:
+    """Return where services make their folders: short, because socket paths are limited to about 100 characters."""
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp")
+
+
+def remove_stale(base: Path) -> int:
+    """Kill and delete what services left behind that ended without cleaning up; return how many they were.
+
+    A living service holds a lock on its folder.
+    """
+    removed = 0
+    for folder in base.glob(FOLDER_PREFIX + "*"):
+        try:
+            lock = os.open(folder / LOCK, os.O_RDWR)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            continue
+        else:
+            _kill_users_of(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+            removed += 1
+        finally:
+            os.close(lock)
+    return removed
+
+
+def _kill_users_of(folder: Path) -> None:
+    needle = os.fsencode(str(folder))
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            if needle in (entry / "cmdline").read_bytes():
+                os.kill(int(entry.name), signal.SIGKILL)
+        except OSError:
+            continue
+
+
+def hold_lock(folder: Path) -> int:
+    """Lock a service's folder until the returned descriptor is closed."""
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
+def python_version() -> str:
+    """Return the version that zygotes must report."""
+    return sys.version.split()[0]

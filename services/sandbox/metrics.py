@@ -1,0 +1,34 @@
+"""Metrics of the sandbox service."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+SANDBOXES = Gauge("spade_sandbox_sandboxes", "Live sandboxes, by what they do.", ["state"])
+WORKERS = Gauge("spade_sandbox_workers", "Live workers.")
+WAITING = Gauge("spade_sandbox_waiting", "Episodes and admissions that wait for room.")
+ISOLATION = Gauge("spade_sandbox_isolation", "1 for the isolation level in use.", ["level"])
+SANDBOX_START_SECONDS = Histogram(
+    "spade_sandbox_start_seconds",
+    "From the start of a sandbox until its zygote answers.",
+    buckets=(0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30),
+)
+WORKER_START_SECONDS = Histogram(
+    "spade_sandbox_worker_start_seconds",
+    "From asking for a worker until it says hello.",
+    buckets=(0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.3, 1, 3, 10, 30),
+)
+CALL_SECONDS = Histogram(
+    "spade_sandbox_call_seconds",
+    "Calls of an episode, by operation.",
+    ["operation"],
+    buckets=(0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10),
+)
+ADMISSION_SECONDS = Histogram(
+    "spade_sandbox_admission_seconds",
+    "Duration of an admission.",
+    buckets=(0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30),
+)
+VERDICTS = Counter("spade_sandbox_admissions_total", "Sources by the gate that refused them, or admitted.", ["gate"])
+FAULTS = Counter("spade_sandbox_faults_total", "Episodes that broke, by origin and kind.", ["origin", "kind"])
+KILLS = Counter("spade_sandbox_kills_total", "Sandboxes killed, by reason.", ["reason"])
