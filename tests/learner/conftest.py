@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,23 +59,24 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(tmp_path_factory.mktemp("model"))
 
 
+def tiny_config(model: Path, **learner: Any) -> RunConfig:
+    """A configuration on the tiny model; keywords go into the learner's section."""
+    settings = {"learning_rate": 1e-2, "weight_decay": 0.1, "threads": 1, "micro_tokens": 64, **learner}
+    return validate_config(
+        {
+            "model": {"name": str(model)},
+            "agent": {"temperature": 0.8},
+            "designer": {"temperature": 1.1},
+            "regret": {"window": 2},
+            "learner": settings,
+        }
+    )
+
+
 @pytest.fixture
 def make_config(model_folder: Path) -> Callable[..., RunConfig]:
-    """A configuration on the tiny model; keywords go into the learner's section."""
-
-    def make(**learner: Any) -> RunConfig:
-        settings = {"learning_rate": 1e-2, "weight_decay": 0.1, "threads": 1, "micro_tokens": 64, **learner}
-        return validate_config(
-            {
-                "model": {"name": str(model_folder)},
-                "agent": {"temperature": 0.8},
-                "designer": {"temperature": 1.1},
-                "regret": {"window": 2},
-                "learner": settings,
-            }
-        )
-
-    return make
+    """Build a configuration on the tiny model."""
+    return partial(tiny_config, model_folder)
 
 
 def make_sample(

@@ -1,0 +1,32 @@
+"""The processes of a DeepSpeed learner that do not answer calls: they do what the leading one says."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from spade_rl.config import load_config
+from spade_rl.errors import ConfigurationError, SpadeError
+from spade_rl.learner.deepspeed_engine import DeepSpeedEngine
+from spade_rl.learner.ranks import join
+from spade_rl.models import model_location
+from spade_rl.telemetry import configure_logging
+
+
+def run_follower() -> int:
+    """Take the service's command line, follow until the leader closes, return the exit status."""
+    parser = argparse.ArgumentParser(description="One more process of Spade's learner service, started by torchrun.")
+    parser.add_argument("--config", type=Path, required=True)
+    parser.add_argument("--log-level", default="INFO")
+    arguments, _ = parser.parse_known_args()
+    configure_logging(arguments.log_level)
+    try:
+        config = load_config(file=arguments.config)
+        if config.learner.engine != "deepspeed":
+            raise ConfigurationError("learner.engine: torch is one process; start it without torchrun or set deepspeed")
+        DeepSpeedEngine(config, model_location(config.model.name), join(config.learner.collective_seconds)).follow()
+    except SpadeError as error:
+        print(f"{error.boundary}: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
