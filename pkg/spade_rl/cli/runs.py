@@ -125,8 +125,8 @@ def run_row(run_dir: Path, now: float) -> RunRow:
         len(log.cycles),
         log.policy_version,
         log.started.isolation,
-        log.before and log.before.mean,
-        log.after and log.after.mean,
+        log.before.mean if log.before else None,
+        log.after.mean if log.after else None,
         age,
     )
 

@@ -137,7 +137,7 @@ def _share(evaluation: Evaluation | None, family: str | None) -> Share | None:
     if evaluation is None:
         return None
     measured = evaluation if family is None else evaluation.families.get(family)
-    return measured and Share(measured.mean, *measured.ci95)
+    return Share(measured.mean, *measured.ci95) if measured is not None else None
 
 
 def held_out_figures(log: RunLog) -> list[Figure]:

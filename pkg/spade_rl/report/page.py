@@ -105,7 +105,7 @@ def write_page(run_dir: Path, page: str) -> Path:
             temporary = out.name
             out.write(page)
         Path(temporary).chmod(0o644 & ~_umask())
-        os.replace(temporary, target)  # noqa: PTH105
+        Path(temporary).replace(target)
     except OSError as error:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
