@@ -134,7 +134,7 @@ class Make:
         return Trajectory(
             header,
             tuple(self.sequence(rng) for _ in range(turns)),
-            tuple(Turn(f"see {i}", f"say {i}", f"{i}", 0.25 * i) for i in range(turns)),
+            tuple(Turn(f"see {i}", f"say {i}", f"{i}", 0.125 * i) for i in range(turns)),
             "the end",
         )
 
