@@ -71,10 +71,10 @@ def test_a_wrong_configuration_ends_with_2_and_one_message(
 
 
 @pytest.mark.parametrize("text", ["run: [", "- a\n- b\n", "run:\n  cycles: many\n", "\x00"])
-def test_an_unreadable_file_ends_with_2(process: Callable[..., Any], tmp_path: Path, text: str) -> None:
+def test_an_unreadable_file_ends_with_2(spade: Callable[..., Any], tmp_path: Path, text: str) -> None:
     (tmp_path / "bad.yaml").write_text(text)
-    done = process("train", "bad.yaml", "--dry-run")
-    assert done.returncode == 2, done.stderr
+    done = spade("train", "bad.yaml", "--dry-run")
+    assert done.exit_code == 2, done.output
     assert "Traceback" not in done.stderr
     assert done.stderr.startswith("Error: ")
 

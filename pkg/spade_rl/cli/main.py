@@ -14,6 +14,7 @@ import typer
 
 from spade_rl.cli import check_env, doctor, environments, episodes, nano, report, runs, train
 from spade_rl.cli.output import DEBUG_VARIABLE
+from spade_rl.telemetry import configure_logging
 
 app = typer.Typer(
     name="spade",
@@ -49,6 +50,8 @@ def options(
 ) -> None:
     """Set what holds for every command."""
     del version
+    # Services started by a command log to standard error; `train` and `resume` set their own level.
+    configure_logging("WARNING")
     if debug:
         os.environ[DEBUG_VARIABLE] = "1"
 

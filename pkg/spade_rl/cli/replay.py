@@ -58,14 +58,18 @@ async def play(
 
 
 async def _solve(config: RunConfig, source: str, seed: int) -> tuple[Replay, str]:
-    """Have the environment solve an instance, and play its solution."""
+    """Have the environment solve the first instance that admission draws from ``seed``, and play its solution."""
+    from spade_rl.sandbox.gates import instance_seeds
+
     async with served(config) as sandbox:
         report = await sandbox.admit(source, seed)
-        if not report.solution:
-            failed = next((one for one in report.verdicts if one.message), None)
-            why = f": the gate {failed.gate} says {failed.message}" if failed else ""
-            raise EnvironmentFault(f"the environment gives no solution{why}")
-        replayed = await play(sandbox, source, report.solution_seed, report.solution, (report.observation,))
+        if not report.admitted:
+            failed = next(one for one in report.verdicts if one.message)
+            raise EnvironmentFault(
+                f"the environment is not admitted with seed {seed}: the gate {failed.gate} says {failed.message}"
+            )
+        instance = instance_seeds(seed, report.digest)[0]
+        replayed = await play(sandbox, source, instance, report.solution, (report.observation,))
         return replayed, await sandbox.isolation()
 
 
