@@ -119,12 +119,18 @@ class Demonstrator:
         return SeedExample(source, 0.95 if easy else 0.05, "too easy" if easy else "too hard"), level
 
     def drill(self) -> Demo:
-        """Copy a run of words from a document."""
+        """Copy a stretch of a document, long or short: many copied tokens a sequence teach copying fastest."""
         rng = self._rng
-        family = rng.choice(DESIGNED)
-        passage, words = self.run(family)
+        while True:
+            passage = self.passage()
+            words = passage.split()
+            length = min(len(words), rng.randint(3, 24))
+            start = rng.randrange(len(words) - length + 1)
+            stretch = " ".join(words[start : start + length])
+            if '"' not in stretch and "\\" not in stretch:
+                break
         seeds = [SeedExample(self.source(rng.choice(DESIGNED), self._seed_level()), rng.uniform(0.15, 0.85))] if rng.random() < 0.25 else []
-        reply = f'w = " {" ".join(words)}".split()'
+        reply = f'w = " {stretch}".split()'
         messages = designer_messages(COMPACT, skill=DRILL_SKILL, document=passage, positives=seeds)
         return Demo(tuple(messages), reply, (5, reply.rindex('"')))
 

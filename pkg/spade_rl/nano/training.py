@@ -21,7 +21,8 @@ from spade_rl.nano.demos import Demo, Demonstrator
 from spade_rl.nano.model import NanoModel
 from spade_rl.nano.sampling import END_ID, PAD_ID, Sampler
 
-LEARNING_RATE = 3e-3
+LEARNING_RATE = 4e-3  # of AdamW, for embeddings and norms
+MATRIX_RATE = 1e-2  # of Muon, for the blocks' matrices: about twice the progress a step of AdamW alone
 COPY_WEIGHT = 3.0
 DRILL_SHARE = 0.08  # of the time, at the start
 AVERAGED_SHARE = 0.25  # of the time, at the end
@@ -89,14 +90,22 @@ def train(
     model: NanoModel, pools: Pools, *, seconds: float, rng: random.Random, progress: Callable[[Progress], None] | None = None
 ) -> int:
     """Train ``model`` in place for about ``seconds`` and leave the averaged weights in it; return the number of steps."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=0.05, betas=(0.9, 0.98))
+    matrices = [value for name, value in model.named_parameters() if value.ndim == 2 and name.startswith("blocks") and "qk_norm" not in name]
+    chosen = {id(value) for value in matrices}
+    others = [value for value in model.parameters() if id(value) not in chosen]
+    optimizers: list[torch.optim.Optimizer] = [
+        torch.optim.Muon(matrices, lr=MATRIX_RATE, weight_decay=0.02, momentum=0.95, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW(others, lr=LEARNING_RATE, weight_decay=0.0, betas=(0.9, 0.98)),
+    ]
     average: dict[str, Tensor] = {}
     started = time.monotonic()
     step = tokens = 0
     while (share := (time.monotonic() - started) / seconds) < 1.0:
         step += 1
-        for group in optimizer.param_groups:
-            group["lr"] = LEARNING_RATE * min(1.0, step / 40) * max(0.03, 1.0 - share)
+        schedule = min(1.0, step / 20) * max(0.03, 1.0 - share)
+        for optimizer, rate in zip(optimizers, (MATRIX_RATE, LEARNING_RATE), strict=True):
+            for group in optimizer.param_groups:
+                group["lr"] = rate * schedule
         parts: dict[str, list[Example]]
         if share < DRILL_SHARE:
             parts = {"drill": rng.sample(pools.drills, FIRST_DRILLS)}
@@ -106,11 +115,12 @@ def train(
                 "design": rng.sample(pools.designs, DESIGNS) + rng.sample(pools.hints, HINTS),
                 "drill": rng.sample(pools.drills, DRILLS),
             }
-        optimizer.zero_grad(set_to_none=True)
+        model.zero_grad(set_to_none=True)
         losses = {name: float(loss_of(model, examples, 80 if name == "play" else 8)) for name, examples in parts.items()}
         tokens += sum(len(example.ids) for examples in parts.values() for example in examples)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        for optimizer in optimizers:
+            optimizer.step()
         if share > 1.0 - AVERAGED_SHARE:
             for name, value in model.named_parameters():
                 if name in average:
