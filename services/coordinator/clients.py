@@ -101,7 +101,8 @@ class Services:
     async def train(self, update: int, samples: Sequence[learner_pb2.Sample]) -> learner_pb2.TrainResponse:
         """Have the learner make one update; returns the version that it published."""
         requests = (
-            learner_pb2.TrainRequest(samples=chunk, update=update) for chunk in _chunks(samples, SAMPLES_PER_MESSAGE)
+            learner_pb2.TrainRequest(samples=chunk, update=update, total=len(samples))
+            for chunk in _chunks(samples, SAMPLES_PER_MESSAGE)
         )
         async with calling("learner"):
             return await self._learner.Train(requests, timeout=self._timeout)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +141,12 @@ class DeepSpeedEngine:
 
     def _carry_out(self, verb: str, argument: Any) -> Any:
         """Do one command here and hear how it went elsewhere."""
-        work = {"step": self._step, "export": self._export, "save": self._save, "load": self._load}
+        work: dict[str, Callable[[Any], Any]] = {
+            "step": self._step,
+            "export": self._export,
+            "save": self._save,
+            "load": self._load,
+        }
         result, fault = None, None
         try:
             result = work[verb](argument)

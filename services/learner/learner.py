@@ -1,6 +1,6 @@
 """The learner: samples in, a new published policy version out.
 
-Update n turns version n - 1 into version n. An update happens whole or not at all: samples are checked before anything
+Update n, counted from 0, turns version n into version n + 1. An update happens whole or not at all: samples are checked before anything
 changes, and when something fails between the first optimizer step and the publication, the learner refuses further work
 until a checkpoint is loaded. Repeating the update that was last finished returns its answer again.
 
@@ -29,11 +29,12 @@ from spade_rl.seeds import derive_seed
 
 @dataclass(frozen=True, kw_only=True)
 class Update:
-    """A finished update: the version it made, where it lies, and what was measured."""
+    """A finished update: the version it made, where it lies, what was measured; ``fresh`` unless it is an answer repeated."""
 
     policy_version: int
     uri: str
     metrics: Mapping[str, float]
+    fresh: bool = True
 
 
 class Learner:
@@ -64,18 +65,19 @@ class Learner:
         return self._engine.name
 
     def train(self, update: int, samples: Sequence[Sample]) -> Update:
-        """Make version ``update`` from ``samples``.
+        """Make version ``update + 1`` from ``samples``.
 
         Without any signal in them the weights stay, and are published under the new number.
         """
         self._check_usable()
-        if update == self.policy_version and self._progress.metrics is not None:
-            return Update(policy_version=update, uri=self.uri, metrics=self._progress.metrics)
-        if update != self.policy_version + 1:
+        if update == self.policy_version - 1 and self._progress.metrics is not None:
+            return Update(policy_version=self.policy_version, uri=self.uri, metrics=self._progress.metrics, fresh=False)
+        if update != self.policy_version:
             raise ConfigurationError(
-                f"update {update} does not follow policy version {self.policy_version}: the next is number "
-                f"{self.policy_version + 1}. Load the checkpoint that belongs to the run's cycle first"
+                f"the learner holds policy version {self.policy_version}, so its next update is number {self.policy_version}, "
+                f"not {update}: load the checkpoint that belongs to the run's cycle first"
             )
+        version = update + 1
         start = time.monotonic()
         check_samples(samples, vocabulary=self._engine.vocabulary)
         settings = self._config.learner
@@ -90,7 +92,7 @@ class Learner:
         try:
             for batches in steps:
                 reports.append(self._engine.step(batches))
-            uri = self._publisher.publish(update, self._engine.export())
+            uri = self._publisher.publish(version, self._engine.export())
         except BaseException as error:
             if reports:
                 self._broken = f"update {update} failed half-way ({error})"
@@ -103,10 +105,10 @@ class Learner:
             reports=reports,
             seconds=time.monotonic() - start,
         )
-        self._progress = Progress(policy_version=update, metrics=metrics)
+        self._progress = Progress(policy_version=version, metrics=metrics)
         self.uri = uri
-        self._publisher.prune(update)
-        return Update(policy_version=update, uri=uri, metrics=metrics)
+        self._publisher.prune(version)
+        return Update(policy_version=version, uri=uri, metrics=metrics)
 
     def _check_usable(self) -> None:
         if self._broken is not None:

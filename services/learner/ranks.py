@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from spade_rl.errors import DeadlineError, LearnerError
@@ -24,7 +25,7 @@ _SLICE = timedelta(seconds=20)
 class Ranks:
     """This process among the ``world`` processes of the learner; number ``rank``, 0 leads."""
 
-    def __init__(self, store: dist.Store, rank: int, world: int, seconds: float) -> None:
+    def __init__(self, store: Store, rank: int, world: int, seconds: float) -> None:
         self.rank, self.world, self.seconds = rank, world, seconds
         deadline = timedelta(seconds=seconds)
         cuda = torch.cuda.is_available()
@@ -32,13 +33,13 @@ class Ranks:
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
         dist.init_process_group(
             "nccl" if cuda else "gloo",
-            store=dist.PrefixStore("training", store),
+            store=PrefixStore("training", store),
             rank=rank,
             world_size=world,
             timeout=deadline,
         )
         self._control = dist.new_group(backend="gloo", timeout=deadline)
-        self._calls = dist.PrefixStore("commands", store)
+        self._calls = PrefixStore("commands", store)
         self._count = 0
 
     def tell(self, command: Any) -> None:
@@ -98,6 +99,6 @@ def join(seconds: float) -> Ranks:
     # DeepSpeed asks for it even where there is one process.
     os.environ.setdefault("LOCAL_RANK", "0")
     if "RANK" not in os.environ:
-        return Ranks(dist.HashStore(), 0, 1, seconds)
+        return Ranks(dist.HashStore(), 0, 1, seconds)  # type: ignore[attr-defined]
     store, rank, world = next(rendezvous("env://", timeout=timedelta(seconds=seconds)))
     return Ranks(store, rank, world, seconds)

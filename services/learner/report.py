@@ -26,11 +26,11 @@ def update_metrics(
 
     Losses are means over optimizer steps; shares, ratios, entropies and divergences (nats) are means over trained tokens. Tokens are counted
     three ways: ``tokens_ROLE`` are trained, ``tokens_processed`` went through the model, ``tokens_padded`` among them only fill
-    rows. Staleness counts updates between a sample's oldest trained token and this one.
+    rows. Staleness counts the updates since the version that sampled a sample's oldest trained token.
     """
     tally = sum((report.tally for report in reports), Tally.empty())
     norms = [report.gradient_norm for report in reports]
-    stale = [update - 1 - sample.policy_version for sample in samples if sample.trained_tokens]
+    stale = [update - sample.policy_version for sample in samples if sample.trained_tokens]
     processed = sum(batch.token_ids.size for batch in batches)
     real = sum(
         len(sample.token_ids)

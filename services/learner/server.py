@@ -12,7 +12,7 @@ from typing import TypeVar
 import grpc
 
 from spade_rl.config import Endpoints, RunConfig
-from spade_rl.errors import CapacityError, ConfigurationError
+from spade_rl.errors import CapacityError, ConfigurationError, LearnerError
 from spade_rl.learner import metrics
 from spade_rl.learner.engines import make_engine
 from spade_rl.learner.files import local_path
@@ -65,7 +65,8 @@ class LearnerServicer(learner_pb2_grpc.LearnerServiceServicer):
         finally:
             if work is None:
                 self._training = False
-        _observe(done)
+        if done.fresh:
+            _observe(done)
         return to_response(done)
 
     async def SaveCheckpoint(
@@ -95,18 +96,29 @@ class LearnerServicer(learner_pb2_grpc.LearnerServiceServicer):
 
 
 async def _collected(requests: AsyncIterator[learner_pb2.TrainRequest]) -> tuple[int, list[Sample]]:
-    update: int | None = None
+    """Return a stream's update and samples; a stream that is not whole is a LearnerError.
+
+    The client's leaving may reach the server as the end of the stream, so the number of samples decides.
+    """
+    head: tuple[int, int] | None = None
     samples: list[Sample] = []
     async for request in requests:
-        if update is not None and request.update != update:
+        mine = (request.update, request.total)
+        if head is not None and mine != head:
             raise ConfigurationError(
-                f"one stream carries the updates {update} and {request.update}; send one update a call"
+                f"one stream names the updates {head[0]} and {mine[0]} with {head[1]} and {mine[1]} samples: "
+                "send one update a call, with the same update and total in every message"
             )
-        update = request.update
+        head = mine
         samples += [to_sample(message) for message in request.samples]
-    if update is None:
+    if head is None:
         raise ConfigurationError("the stream ended before its first message, which names the update")
-    return update, samples
+    if len(samples) != head[1]:
+        raise LearnerError(
+            f"the stream of update {head[0]} broke off: {len(samples)} samples came, its total is {head[1]}; "
+            "nothing was trained, send it again"
+        )
+    return head[0], samples
 
 
 def _observe(update: Update) -> None:
