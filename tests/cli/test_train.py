@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -185,11 +186,34 @@ def test_a_stopped_run_is_no_failure(spade: Callable[..., Any], ended_run: dict[
 
 
 def test_resume_goes_on_with_the_newest_run(
-    spade: Callable[..., Any], as_json: Callable[[str], Any], ended_run: dict[str, Any], finished_run: Any
+    spade: Callable[..., Any], as_json: Callable[[str], Any], ended_run: dict[str, Any], make_run: Callable[..., Any]
+) -> None:
+    run = make_run("stopped")
+    run.start()
+    run.event("run_stopped", summary={})
+    result = spade("resume", "--json")
+    assert result.exit_code == 0, result.output
+    assert as_json(result.stdout)["run_id"] == "stopped"
+
+
+def test_resume_of_a_finished_run_tells_its_end_again(
+    spade: Callable[..., Any], as_json: Callable[[str], Any], finished_run: Any
 ) -> None:
     result = spade("resume", "--json")
     assert result.exit_code == 0, result.output
-    assert as_json(result.stdout)["run_id"] == "demo"
+    assert "has finished" in result.stderr
+    summary = as_json(result.stdout)
+    assert (summary["run_id"], summary["cycles"], summary["held_out_after"]["mean"]) == ("demo", 4, 0.45)
+    assert (finished_run.run_dir / "report.html").exists()
+
+
+def test_a_run_that_was_cut_off_ends_with_130_and_says_how_to_go_on(
+    spade: Callable[..., Any], ended_run: dict[str, Any]
+) -> None:
+    ended_run["error"] = CancelledError()
+    result = spade("train", "-p", "quickstart", "-n", "one", "--json")
+    assert result.exit_code == 130
+    assert "spade resume one" in result.stderr
 
 
 def test_resume_without_a_run_says_how_to_start_one(process: Callable[..., Any]) -> None:

@@ -133,9 +133,18 @@ class RunMaker:
         rate = round(self.draw.uniform(0, 1), 3)
         return Statistics(one.digest, 4, 4, rate, 0.8, 0.8 - rate, 0.1, 0.5, 0, False, "", True)
 
-    def finish(self, **summary: Any) -> None:
-        known = {"run_id": self.run_id, "isolation": self.events[0]["isolation"], "minutes": 1.5, **summary}
-        self.event("run_finished", summary=known)
+    def finish(self) -> None:
+        measured = {one["when"]: one for one in self.events if one["event"] == "evaluation"}
+        cycles = [one for one in self.events if one["event"] == "cycle"]
+        self.event(
+            "run_finished",
+            summary={
+                "run_id": self.run_id, "cycles": len(cycles), "policy_version": len(cycles), "valid_share": 0.75,
+                "regret": {"mean": 0.1, "se": 0.02}, "difficulty": {"start": 3.0, "end": 6.0}, "minutes": 1.5,
+                "held_out_before": measured.get("before"), "held_out_after": measured.get("after"),
+                "isolation": self.events[0]["isolation"],
+            },
+        )  # fmt: skip
 
 
 @pytest.fixture
@@ -153,5 +162,5 @@ def finished_run(make_run: Callable[..., RunMaker]) -> RunMaker:
     for number in range(4):
         run.cycle(number)
     run.evaluation("after", 0.45)
-    run.finish(policy_version=4)
+    run.finish()
     return run

@@ -69,6 +69,15 @@ def test_a_whole_run_is_shown(finished_run: Any) -> None:
     assert page.tags.count("svg") >= 12
 
 
+def test_a_long_lineage_is_shortened(make_run: Callable[..., Any]) -> None:
+    run = make_run()
+    run.start()
+    for number in range(0, 24, 2):
+        run.cycle(number)
+    text, _ = _page(run)
+    assert "generations</small>" in text
+
+
 def test_the_page_needs_no_network_and_runs_no_script(finished_run: Any) -> None:
     text, page = _page(finished_run)
     assert "default-src 'none'" in text

@@ -11,8 +11,8 @@ import json
 import os
 import sys
 import traceback
+from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import CancelledError
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from asyncio import CancelledError
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from spade_rl.cli.output import (
     percent,
     shown,
     table,
+    warn,
     warn_isolation,
 )
 from spade_rl.cli.progress import progress
@@ -28,7 +30,7 @@ from spade_rl.cli.view import RunView
 from spade_rl.config import RunConfig, dump_config, load_config, presets
 from spade_rl.errors import ConfigurationError, SpadeError
 from spade_rl.manifest import CONFIG, MANIFEST, read_manifest
-from spade_rl.report.events import EVENTS_FILE, read_log
+from spade_rl.report.events import EVENTS_FILE, RunState, read_log
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -133,7 +135,12 @@ def resume(
         raise ConfigurationError(
             f"the run {run_dir.name} is being run by another process; wait for it, or stop it first"
         )
-    spent = read_log(run_dir).active_seconds if (run_dir / EVENTS_FILE).exists() else 0.0
+    log = read_log(run_dir) if (run_dir / EVENTS_FILE).exists() else None
+    if log is not None and log.state is RunState.FINISHED:
+        warn(f"the run {run_dir.name} has finished: there is nothing to go on with")
+        _end(dict(log.summary), run_dir, json=json, report=not no_report)
+        return
+    spent = log.active_seconds if log is not None else 0.0
     config = load_config(file=run_dir / CONFIG)
     _execute(config, run_dir, spent=spent, json=json, report=not no_report, log_level=level)
 
@@ -153,12 +160,17 @@ def _execute(config: RunConfig, run_dir: Path, *, spent: float, json: bool, repo
     try:
         with progress(view, log_level) as listener:
             summary = local.train(config, run_dir=run_dir, listener=listener)
-    except SpadeError:
+    except (SpadeError, CancelledError):
         if (run_dir / MANIFEST).exists():
             err().print(
                 shown(f"The run's folder is {run_dir}; `spade resume {run_dir.name}` goes on from its last checkpoint.")
             )
         raise
+    _end(summary, run_dir, json=json, report=report)
+
+
+def _end(summary: dict[str, Any], run_dir: Path, *, json: bool, report: bool) -> None:
+    """Write the report and print the summary of a run that is over."""
     failure: SpadeError | None = None
     path: Path | None = None
     if report:
