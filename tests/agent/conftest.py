@@ -1,84 +1,38 @@
-"""A tiny random policy with a tokenizer and chat template of its own, and an engine on it."""
+"""A tiny random policy, an engine on it, and the services around it."""
 
 from __future__ import annotations
 
 import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+import sys
 from pathlib import Path
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parent))
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+
 import pytest
-import torch
 from spade_rl.agent.engine.transformers_engine import TransformersEngine
 from spade_rl.agent.server import serve
 from spade_rl.config import Endpoints, EngineSection, load_config
-from spade_rl.errors import SandboxError
 from spade_rl.models import ChatTokenizer
-from spade_rl.rpc import Server, open_channel
-from spade_rl.v1 import sandbox_pb2, sandbox_pb2_grpc
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
-
-TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
+from spade_rl.rpc import open_channel
+from spade_rl.sandbox.server import serve as serve_sandbox
+from tiny_policy import write_policy
 
 MakePolicy = Callable[..., Path]
 OpenEngine = Callable[..., Awaitable[TransformersEngine]]
-
-
-def _tokenizer() -> PreTrainedTokenizerFast:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=320,
-        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(["user assistant system the box is left of the door, go right then up"], trainer)
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>", chat_template=TEMPLATE
-    )
 
 
 @pytest.fixture(scope="session")
 def make_policy(tmp_path_factory: pytest.TempPathFactory) -> MakePolicy:
     """Return a function that writes a random policy and returns its folder."""
 
-    def make(seed: int = 0, *, tied: bool = False, complete: bool = True, broken: bool = False) -> Path:
-        torch.manual_seed(seed)
-        tokenizer = _tokenizer()
-        config = Qwen3Config(
-            vocab_size=len(tokenizer),
-            hidden_size=48,
-            intermediate_size=96,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            head_dim=16,
-            max_position_embeddings=512,
-            tie_word_embeddings=tied,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-            bos_token_id=None,
-            initializer_range=0.2,
-        )
+    def make(seed: int = 0, **kind: bool) -> Path:
         folder = tmp_path_factory.mktemp("policy")
-        model = Qwen3ForCausalLM(config)
-        if broken:
-            torch.nn.init.constant_(model.get_output_embeddings().weight, float("nan"))
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        if complete:
-            (folder / "COMPLETE").touch()
+        write_policy(folder, seed, **kind)
         return folder
 
     return make
@@ -124,51 +78,13 @@ async def open_engine() -> AsyncIterator[OpenEngine]:
         await engine.close()
 
 
-class _Sandbox(sandbox_pb2_grpc.SandboxServiceServicer):
-    """The wire of the sandbox, for environments that the tests wrote themselves: they run in this process."""
-
-    async def Episode(self, requests, context):
-        environment = None
-        async for request in requests:
-            try:
-                if request.WhichOneof("request") == "reset":
-                    namespace: dict = {}
-                    exec(request.reset.source, namespace)
-                    environment = next(v for v in namespace.values() if isinstance(v, type))()
-                    observation, info = environment.reset(request.reset.seed)
-                    reset = sandbox_pb2.ResetResponse(observation=observation, info_json=json.dumps(info))
-                    yield sandbox_pb2.EpisodeResponse(reset=reset)
-                    continue
-                results = []
-                for action in request.step.actions:
-                    observation, reward, terminated, truncated, info = environment.step(action)
-                    results.append(
-                        sandbox_pb2.StepResult(
-                            observation=observation, reward=reward, terminated=terminated, truncated=truncated
-                        )
-                    )
-                yield sandbox_pb2.EpisodeResponse(step=sandbox_pb2.StepResponse(results=results))
-            except SandboxError:
-                raise
-            except Exception as error:
-                fault = sandbox_pb2.EpisodeFault(
-                    origin=sandbox_pb2.FAULT_ORIGIN_ENVIRONMENT, kind="exception", message=repr(error)
-                )
-                yield sandbox_pb2.EpisodeResponse(fault=fault)
-                return
-
-
 @pytest.fixture
 async def sandbox_address(tmp_path: Path) -> AsyncIterator[str]:
-    """Return where a sandbox listens."""
-    server = Server(
-        address=f"unix:{tmp_path}/sandbox.sock",
-        services=["spade_rl.v1.SandboxService"],
-        register=lambda s: sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(_Sandbox(), s),
-    )
-    await server.start()
-    yield server.address
-    await server.stop(0)
+    """Return where a sandbox listens that runs the tests' own environments in plain processes."""
+    address = f"unix:{tmp_path}/sandbox.sock"
+    config = load_config(overrides=["sandbox.isolation=process"])
+    async with serve_sandbox(config, run_dir=tmp_path, address=address, endpoints=Endpoints()):
+        yield address
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ shape = given(
     exchanges=st.lists(st.tuples(spelled, text, st.booleans()), max_size=4),
     latest=spelled,
 )
-relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
 
 
 @relaxed

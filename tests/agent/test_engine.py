@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import aclosing
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from spade_rl.errors import ConfigurationError, DeadlineError, EngineError
 from transformers import AutoModelForCausalLM
 
 
-def prompts_of_many_lengths(count: int, *, seed: int = 0, longest: int = 60, tokens: int = 50) -> list[Prompt]:
+def prompts_of_many_lengths(count: int, *, seed: int = 0, longest: int = 60, tokens: int = 24) -> list[Prompt]:
     draw = random.Random(seed)
     return [
         Prompt(
@@ -33,12 +34,16 @@ async def all_of(engine, prompts: list[Prompt], seconds: float = 60) -> list[Gen
     return sorted(done, key=lambda generation: generation.index)
 
 
-def reference_log_probs(folder: Path, prompt: Prompt, generation: Generation, dtype: str = "float32") -> torch.Tensor:
+@lru_cache(4)
+def reference(folder: Path):
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def reference_log_probs(folder: Path, prompt: Prompt, generation: Generation) -> torch.Tensor:
     """Log-probabilities [sampled, vocabulary] by one plain forward pass over the whole sequence."""
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype)).eval()
     ids = torch.tensor([[*prompt.token_ids, *generation.token_ids]])
     with torch.inference_mode():
-        logits = model(ids).logits[0, len(prompt.token_ids) - 1 : -1].float()
+        logits = reference(folder)(ids).logits[0, len(prompt.token_ids) - 1 : -1].float()
     return torch.log_softmax(logits / (prompt.temperature or 1.0), dim=-1)
 
 
@@ -121,8 +126,8 @@ async def test_bfloat16_has_a_float32_head(policy, open_engine):
 
 async def test_sequences_in_flight_end_on_the_version_they_began_with(make_policy, open_engine, eventually):
     old, new = make_policy(0), make_policy(1)
-    engine = await open_engine(old, slots=2, context_tokens=500)
-    prompts = [Prompt((5, 6), 0.7, 200, seed) for seed in range(8)]
+    engine = await open_engine(old, slots=2, context_tokens=200)
+    prompts = [Prompt((5, 6), 0.7, 60, seed) for seed in range(8)]
     running = asyncio.create_task(all_of(engine, prompts))
     await eventually(lambda: started(engine))
     await engine.load(1, str(new), seconds=60)

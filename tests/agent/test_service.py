@@ -27,7 +27,7 @@ class Count:
     def step(self, action):
         self.turn += 1
         done = self.turn == 3
-        return f"turn {self.turn}", (self.seed % 5 - 2) if done else 0.25, done, False, {}
+        return f"turn {self.turn}", (self.seed % 5 - 2) / 2 if done else 0.25, done, False, {}
 """
 ENDLESS = COUNT.replace("self.turn == 3", "False")
 CUT = COUNT.replace("done, False", "False, done")
@@ -68,7 +68,7 @@ async def test_every_play_is_played_once_to_its_end(serve_agent):
     both = (trajectory_pb2.ARM_PLAIN, trajectory_pb2.ARM_HINTED)
     for t in await rollout(channel, request(COUNT, COUNT + "\n", plays=10, arms=both)):
         assert t.stop_reason == trajectory_pb2.STOP_REASON_TERMINATED
-        assert t.episode_return == max(-1, min(1, t.seed % 5 - 2))
+        assert t.episode_return == (t.seed % 5 - 2) / 2
         assert [turn.observation for turn in t.turns] == [f"go {t.seed % 7}", "turn 1", "turn 2"]
         assert [turn.reward for turn in t.turns] == [0.25, 0.25, t.episode_return]
         assert t.last_observation == "turn 3"
@@ -160,7 +160,7 @@ async def test_no_action_ends_the_episode(serve_agent):
 async def test_returns_only_carries_neither_tokens_nor_turns(serve_agent):
     channel = await serve_agent()
     for t in await rollout(channel, request(COUNT, returns_only=True)):
-        assert t.episode_return == max(-1, min(1, t.seed % 5 - 2))
+        assert t.episode_return == (t.seed % 5 - 2) / 2
         assert not t.sequences
         assert not t.turns
 

@@ -1,0 +1,51 @@
+"""A run's services on a tiny random policy: sandbox, agent and regret."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parents[1] / "agent"))
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+from spade_rl.agent.server import serve as serve_agent
+from spade_rl.config import Endpoints, load_config
+from spade_rl.regret.server import serve as serve_regret
+from spade_rl.rpc import open_channel
+from spade_rl.sandbox.server import serve as serve_sandbox
+from spade_rl.v1 import regret_pb2_grpc
+from tiny_policy import write_policy
+
+
+@pytest.fixture(scope="session")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a random policy."""
+    folder = tmp_path_factory.mktemp("policy")
+    write_policy(folder)
+    return folder
+
+
+@pytest.fixture
+async def regret(policy: Path, tmp_path: Path) -> AsyncIterator[regret_pb2_grpc.RegretServiceStub]:
+    """Return a client of a regret service with an agent and a sandbox behind it."""
+    endpoints = Endpoints(**{name: f"unix:{tmp_path}/{name}.sock" for name in ("sandbox", "agent", "regret")})
+    config = load_config(
+        overrides=[
+            f"model={{name: {policy}, prompts: compact}}",
+            "sandbox.isolation=process",
+            "designer.max_tokens=8",
+            "agent={max_tokens: 8, max_turns: 6, history_turns: 0, concurrency: 8, temperature: 1.0}",
+            "agent.engine={slots: 8, context_tokens: 256, threads: 1}",
+        ]
+    )
+    async with AsyncExitStack() as stack:
+        for name, serve in (("sandbox", serve_sandbox), ("agent", serve_agent), ("regret", serve_regret)):
+            address = getattr(endpoints, name)
+            await stack.enter_async_context(serve(config, run_dir=tmp_path, address=address, endpoints=endpoints))
+        channel = await stack.enter_async_context(open_channel(endpoints.regret or ""))
+        yield regret_pb2_grpc.RegretServiceStub(channel)
