@@ -194,8 +194,8 @@ async def _second_pass(worker: Worker, evidence: Evidence, seed: int) -> None:
         if isinstance(each.solution, tuple) and isinstance(each.steps, tuple):
             plan.append(("replay", index, "", Take(each.solution)))
     if all(isinstance(each.solution, tuple) for each in evidence.instances):
-        for name, moves in strategies(evidence.instances, seed).items():
-            for index, actions in enumerate(moves):
+        for name, plays in strategies(evidence.instances, seed).items():
+            for index, actions in plays:
                 plan.append(("trivial", index, "", ResetTo(evidence.instances[index].seed)))
                 plan.append(("trivial", index, name, Take(actions)))
     operations: list[Operation] = [Load(), *(operation for _, _, _, operation in plan)]
@@ -209,7 +209,7 @@ async def _second_pass(worker: Worker, evidence: Evidence, seed: int) -> None:
             if gate == "replay":
                 each.other_steps = outcome
             else:
-                each.trivial[name] = outcome
+                evidence.trivial.setdefault(name, []).append(outcome)
     if transcript.error is not None:
         at = len(transcript.answers) - 1
         evidence.error = transcript.error

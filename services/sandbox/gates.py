@@ -41,6 +41,7 @@ INSTANCES = 6
 DISTINCT = 3
 # A strategy that knows nothing may win by luck, but not on more than this share of the instances.
 LUCK_SHARE = 0.5
+RANDOM_DRAWS = 2
 # Every step must take any text: what an agent may well say.
 PROBES = ("", "?", "I do not know ☃ " * 8)
 SLOW_SHARE = 0.5
@@ -76,8 +77,6 @@ class Instance:
     # The same in another process: the reset, and the replay of the solution.
     other_reset: Reset | Refusal | None = None
     other_steps: tuple[Step, ...] | Refusal | None = None
-    # Steps of every strategy that knows nothing, by its name.
-    trivial: dict[str, tuple[Step, ...] | Refusal] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -87,6 +86,8 @@ class Evidence:
     instances: list[Instance]
     loaded: Refusal | None = None
     probes: list[tuple[str, tuple[Step, ...] | Refusal]] = field(default_factory=list)
+    # What every play of the strategies that know nothing brought, by the strategy's name.
+    trivial: dict[str, list[tuple[Step, ...] | Refusal]] = field(default_factory=dict)
     # What ended a worker before its script was over, and the gate whose work it was doing.
     error: EpisodeError | None = None
     error_gate: str = ""
@@ -103,28 +104,30 @@ def instance_seeds(seed: int, digest: str) -> list[int]:
     return [derive_seed(seed, "admission", digest, index) % (1 << 31) for index in range(INSTANCES)]
 
 
-def strategies(instances: Sequence[Instance], seed: int) -> dict[str, list[tuple[str, ...]]]:
-    """Return what strategies without knowledge do on every instance: nothing, one thing, or anything.
+def strategies(instances: Sequence[Instance], seed: int) -> dict[str, list[tuple[int, tuple[str, ...]]]]:
+    """Return what strategies without knowledge do: nothing, one thing, or anything.
 
-    The constant actions are the commonest among all solutions; random ones are drawn from the solutions of all
-    instances and from what an instance shows.
+    Every strategy is a list of plays: the instance's index and the actions. The constant actions are the commonest
+    among all solutions; random ones are drawn from the solutions of all instances and from what an instance shows.
     """
     solutions = [each.solution if isinstance(each.solution, tuple) else () for each in instances]
     lengths = [min(len(solution) + 4, 64) for solution in solutions]
     counted = Counter(action for solution in solutions for action in set(solution))
     common = [action for action, _ in sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:2]]
-    moves: dict[str, list[tuple[str, ...]]] = {}
+    plays: dict[str, list[tuple[int, tuple[str, ...]]]] = {}
     for action in dict.fromkeys(("", "1", *common)):
-        moves[f"the action {action[:60]!r} again and again"] = [(action,) * length for length in lengths]
+        plays[f"the action {action[:60]!r} again and again"] = [
+            (index, (action,) * length) for index, length in enumerate(lengths)
+        ]
     pool = sorted(counted)
-    for draw in range(2):
-        played = []
+    played = []
+    for draw in range(RANDOM_DRAWS):
         for index, (each, length) in enumerate(zip(instances, lengths, strict=True)):
             shown = words(each.reset.observation)[:64] if isinstance(each.reset, Reset) else []
             rng = random.Random(derive_seed(seed, "random actions", draw, index))
-            played.append(tuple(rng.choice([*pool, *shown, "0"]) for _ in range(length)))
-        moves[f"random actions (draw {draw + 1})"] = played
-    return moves
+            played.append((index, tuple(rng.choice([*pool, *shown, "0"]) for _ in range(length))))
+    plays["playing random actions"] = played
+    return plays
 
 
 def judge(evidence: Evidence) -> list[GateVerdict]:
@@ -250,15 +253,14 @@ def _replays(evidence: Evidence) -> str:
 
 
 def _is_not_trivial(evidence: Evidence) -> str:
-    for name in evidence.instances[0].trivial:
+    for name, outcomes in evidence.trivial.items():
         wins = 0
-        for each in evidence.instances:
-            outcome = each.trivial.get(name)
+        for outcome in outcomes:
             if isinstance(outcome, Refusal):
-                return f"{outcome.message}, while {name} was played (seed {each.seed}); step must take any text"
+                return f"{outcome.message}, with {name}; step must take any text"
             wins += bool(outcome and outcome[-1].won)
-        if wins > LUCK_SHARE * len(evidence.instances):
-            return f"{name} wins {wins} of {len(evidence.instances)} instances; only work on the observation may win"
+        if wins > LUCK_SHARE * len(outcomes):
+            return f"{name} wins {wins} of {len(outcomes)} episodes; only work on the observation may win"
     return ""
 
 
@@ -266,7 +268,8 @@ def _all_steps(evidence: Evidence) -> list[Step]:
     outcomes = [outcome for _, outcome in evidence.probes]
     for each in evidence.instances:
         outcomes += [outcome for outcome in (each.steps, each.other_steps) if outcome is not None]
-        outcomes += each.trivial.values()
+    for played in evidence.trivial.values():
+        outcomes += played
     return [step for outcome in outcomes if not isinstance(outcome, Refusal) for step in outcome]
 
 

@@ -109,9 +109,10 @@ def _as_fault(error: BaseException, call: str) -> tuple[str, str]:
 def _text(value: Any, what: str, limit: int) -> str:
     if not isinstance(value, str):
         raise Fault("contract", f"{what} must be text, not {type(value).__name__}")
-    if len(value) > limit:
-        raise Fault("observation", f"{what} has {len(value)} characters; at most {limit} bytes are allowed")
-    return str.__str__(value)
+    text = str.__str__(value)  # Of a subclass: exactly a str, whose length nobody can pretend.
+    if len(text) > limit:
+        raise Fault("observation", f"{what} has {len(text)} characters; at most {limit} bytes are allowed")
+    return text
 
 
 def _number(value: Any, call: str) -> float:
@@ -363,6 +364,7 @@ class Zygote:
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         self._limits: dict[str, Any] = {}
         self._tmp = "/tmp"
+        self._proc = "/proc"
         self._separate_users = False
         self._environment: Environment | None = None
         # Process of every live worker by user, which is also its name towards the host.
@@ -394,6 +396,7 @@ class Zygote:
         self._limits = message["limits"]
         self._separate_users = message["separate_users"]
         self._tmp = message["tmp"]
+        self._proc = message["proc"]
         _die_with_parent(self._limits)
         sys.path.extend(message["path"])
 
@@ -410,6 +413,7 @@ class Zygote:
                 module, _, attribute = target.partition(":")
                 __import__(module)
                 injected[name] = getattr(sys.modules[module], attribute) if attribute else sys.modules[module]
+            self._randomise()
             code = compile(message["source"], FILENAME, "exec", dont_inherit=True)
             self._environment = Environment(code, message["class_name"], injected, self._limits)
         except Exception as error:
@@ -418,6 +422,12 @@ class Zygote:
         gc.collect()
         gc.freeze()
         self._say({"loaded": True})
+
+    def _randomise(self) -> None:
+        """Seed numpy's global generator, whose state forked workers would share; ``random`` reseeds itself."""
+        numpy = sys.modules.get("numpy")
+        if numpy is not None:
+            numpy.random.seed()
 
     def do_spawn(self, message: dict[str, Any]) -> None:
         """Fork workers; each says hello on a connection of its own."""
@@ -475,10 +485,10 @@ class Zygote:
         known = set(self._workers.values()) | {os.getpid()}
         for _ in range(100):
             strays = []
-            for name in os.listdir("/proc"):
+            for name in os.listdir(self._proc):
                 if name.isdigit() and int(name) not in known:
                     try:
-                        owner = os.stat("/proc/" + name).st_uid
+                        owner = os.stat(f"{self._proc}/{name}").st_uid
                     except OSError:
                         continue
                     if self._owned(owner) and owner not in self._workers:
@@ -513,9 +523,7 @@ class Zygote:
             sock = _connect(self._path)
             send(sock, 0, 0, {"hello": token})
             _confine(f"{self._tmp}/{user}", user if self._separate_users else None, self._limits)
-            numpy = sys.modules.get("numpy")
-            if numpy is not None:
-                numpy.random.seed()  # Forked workers would share its state; `random` reseeds itself.
+            self._randomise()
             _work(sock, environment)
         except EOFError:
             os._exit(0)

@@ -51,6 +51,7 @@ class GuestSetup:
     separate_users: bool
     die_with_parent: bool
     tmp: str
+    proc: str
     path: tuple[str, ...]
 
 
@@ -121,13 +122,13 @@ def setup_of(home: Home, name: str) -> GuestSetup:
     version = home.interpreter.version
     match home.runtime.isolation:
         case Isolation.GVISOR:
-            return GuestSetup(FIRST_USER, True, False, "/tmp", tuple(bundle.guest_path(version)))
+            return GuestSetup(FIRST_USER, True, False, "/tmp", bundle.PROC, tuple(bundle.guest_path(version)))
         case Isolation.BUBBLEWRAP:
-            return GuestSetup(FIRST_USER, False, False, "/tmp", tuple(bundle.guest_path(version)))
+            return GuestSetup(FIRST_USER, False, False, "/tmp", "/proc", tuple(bundle.guest_path(version)))
         case Isolation.PROCESS:
             packages = () if home.interpreter.numpy is None else (str(home.interpreter.numpy.parent),)
             first = HOST_FIRST_USER + (int.from_bytes(os.urandom(2), "big") % 600) * USERS
-            return GuestSetup(first, os.geteuid() == 0, True, str(home.folder / name / "tmp"), packages)
+            return GuestSetup(first, os.geteuid() == 0, True, str(home.folder / name / "tmp"), "/proc", packages)
 
 
 def socket_folder(home: Home, name: str) -> Path:

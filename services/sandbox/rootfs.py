@@ -24,7 +24,7 @@ from pathlib import Path
 from spade_rl.errors import ConfigurationError
 from spade_rl.sandbox import guest
 
-FORMAT = 3
+FORMAT = 4
 LDD_SECONDS = 60.0
 # A root that no service has used for so long is removed.
 UNUSED_SECONDS = 14 * 24 * 3600.0
@@ -33,7 +33,7 @@ PYTHON = f"{PYTHON_HOME}/bin/python"
 LIBRARIES = "/opt/lib"
 GUEST = "/spade/guest.py"
 # Mount points must exist: the runtime would otherwise create them on the host.
-_FOLDERS = ("proc", "sys", "dev", "tmp", "etc", "run/spade", "lib64", "lib", "spade", "opt/lib", "opt/python/bin")
+_FOLDERS = ("proc", "sys", "dev", "tmp", "etc", "run/spade", "lib64", "lib", "spade/proc", "opt/lib", "opt/python/bin")
 # Not needed to run an environment, and large.
 _NEEDLESS = "site-packages dist-packages test tests idlelib tkinter turtledemo ensurepip lib2to3 venv pydoc_data"
 _LEFT_OUT = frozenset(_NEEDLESS.split())
@@ -161,6 +161,7 @@ def _bake(interpreter: Interpreter, root: Path) -> None:
     for path in root.rglob("*"):
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o755)
+    (root / "spade").chmod(0o700)
 
 
 def _place(source: Path, target: Path) -> None:

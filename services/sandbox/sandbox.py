@@ -239,6 +239,7 @@ class Sandbox:
                     "limits": limits,
                     "separate_users": self._setup.separate_users,
                     "tmp": self._setup.tmp,
+                    "proc": self._setup.proc,
                     "path": list(self._setup.path),
                 }
             )

@@ -19,7 +19,8 @@ from spade_rl.sandbox.limits import EpisodeError, FaultKind, Limits, Origin
 
 # Part of the deadline after which a worker reports the steps of a batch that it has done.
 FLUSH_SHARE = 0.25
-EXIT_SECONDS = 2.0
+# How long an exit may be reported after the connection broke.
+EXIT_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,7 @@ class Worker(asyncio.Protocol):
     def connection_lost(self, _exception: Exception | None) -> None:
         """Find out why the worker is gone, for whoever waits."""
         if self._error is None and self._lost is None:
+            self._disarm()
             self._lost = self._loop.create_task(self._explain_loss())
 
     # What the service calls.

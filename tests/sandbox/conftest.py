@@ -1,0 +1,87 @@
+"""The isolation levels that the sandbox's tests run at, and a running pool at each."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from spade_rl.config import Isolation, SandboxSection
+from spade_rl.sandbox.pool import Pool
+from spade_rl.sandbox.server import open_pool
+
+GVISOR = pytest.param(
+    Isolation.GVISOR,
+    marks=[pytest.mark.gvisor, pytest.mark.skipif(shutil.which("runsc") is None, reason="runsc is not installed")],
+)
+
+
+def _section(level: Isolation) -> SandboxSection:
+    # Memory small enough to be exceeded quickly; deadlines long enough for a busy machine.
+    return SandboxSection(
+        isolation=level,
+        call_seconds=1.5,
+        worker_memory_mb=256,
+        sandbox_memory_mb=384,
+        max_sandboxes=4,
+        max_workers=16,
+        queue_seconds=60.0,
+    )
+
+
+@pytest.fixture(scope="session", params=[Isolation.PROCESS, GVISOR])
+def level(request: pytest.FixtureRequest) -> Isolation:
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def section(level: Isolation) -> SandboxSection:
+    return _section(level)
+
+
+@pytest.fixture(scope="session")
+def gvisor_section() -> SandboxSection:
+    if shutil.which("runsc") is None:
+        pytest.skip("runsc is not installed")
+    return _section(Isolation.GVISOR)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def pool(section: SandboxSection) -> AsyncIterator[Pool]:
+    async with open_pool(section) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gvisor(gvisor_section: SandboxSection) -> AsyncIterator[Pool]:
+    async with open_pool(gvisor_section) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def environments() -> Callable[[str], str]:
+    """Sources by name, one file each."""
+    folder = Path(__file__).with_name("data")
+    return lambda name: (folder / f"{name}.py.txt").read_text()
+
+
+@pytest.fixture
+def processes_naming() -> Callable[[str], list[int]]:
+    """The living processes whose command line holds a text."""
+
+    def find(text: str) -> list[int]:
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                try:
+                    if text.encode() in (entry / "cmdline").read_bytes():
+                        found.append(int(entry.name))
+                except OSError:
+                    continue
+        return found
+
+    return find
