@@ -30,7 +30,10 @@ def load_model(location: str, dtype: str = "float32") -> Any:
     """Return the causal language model at ``location`` in evaluation mode."""
     import torch
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
+    # Its bars would be drawn across the run's own progress, at every new version.
+    logging.disable_progress_bar()
     try:
         return AutoModelForCausalLM.from_pretrained(location, dtype=getattr(torch, dtype)).eval()
     except (OSError, ValueError) as error:

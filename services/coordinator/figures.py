@@ -36,8 +36,9 @@ def failed_gates(slots: Sequence[designer_pb2.DesignedSlot]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for slot in slots:
         for attempt in slot.attempts:
-            failed = [v.gate for v in attempt.report.verdicts if v.verdict == environment_pb2.VERDICT_FAILED]
-            counts.update(failed[:1])
+            if not attempt.report.admitted:
+                failed = [v.gate for v in attempt.report.verdicts if v.verdict == environment_pb2.VERDICT_FAILED]
+                counts.update(failed[:1])
     return dict(counts)
 
 
@@ -68,6 +69,7 @@ def cycle_figures(
         "admitted": admitted,
         "valid_share": admitted / attempts if attempts else None,
         "verdicts": failed_gates(slots),
+        "hints": sum(bool(slot.environment.hint) for slot in slots),
         "plain_return": mean(win_rates),
         "hinted_return": mean([e.hinted_return for e in measured]),
         "regret": mean_and_error([e.regret for e in measured]),
