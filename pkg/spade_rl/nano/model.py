@@ -20,7 +20,7 @@ from spade_rl.nano.tokenizer import CONTEXT, VOCABULARY
 HIDDEN, LAYERS, HEAD, INTERMEDIATE = 128, 3, 32, 384
 HEADS = HIDDEN // HEAD
 EPSILON = 1e-6
-THETA = 10_000.0
+THETA = 1_000_000.0
 
 
 class Block(nn.Module):

@@ -21,10 +21,10 @@ from spade_rl.nano.demos import Demo, Demonstrator
 from spade_rl.nano.model import NanoModel
 from spade_rl.nano.sampling import END_ID, PAD_ID, Sampler
 
-LEARNING_RATE = 4e-3  # of AdamW, for embeddings and norms
-MATRIX_RATE = 1e-2  # of Muon, for the blocks' matrices: about twice the progress a step of AdamW alone
+LEARNING_RATE = 3e-3  # of AdamW, for embeddings and norms
+MATRIX_RATE = 5e-3  # of Muon, for the blocks' matrices: about twice the progress a step of AdamW alone
 COPY_WEIGHT = 3.0
-DRILL_SHARE = 0.08  # of the time, at the start
+DRILL_SHARE = 0.02  # of the time, at the start
 AVERAGED_SHARE = 0.25  # of the time, at the end
 PLAYS, DESIGNS, HINTS, DRILLS = 80, 14, 1, 5  # sequences a step
 FIRST_DRILLS = 40
