@@ -23,6 +23,7 @@ from spade_rl.sandbox.gates import (
     Verdict,
     instance_seeds,
     judge,
+    slow_call,
     static_refusal,
     strategies,
 )
@@ -127,30 +128,22 @@ async def _gather(pool: Pool, program: Program, evidence: Evidence, seed: int) -
         async with pool.workers(program, 2) as (first, second):
             async with asyncio.timeout(pool.admission_seconds):
                 await _first_pass(first, evidence)
+                slow = slow_call(evidence)
+                if evidence.error is None and slow:
+                    evidence.error = EpisodeError(Origin.ENVIRONMENT, FaultKind.DEADLINE, slow)
+                    evidence.error_gate = "bounds"
                 if evidence.error is None and evidence.loaded is None:
                     await _second_pass(second, evidence, seed)
     except TimeoutError:
         evidence.error = EpisodeError(
             Origin.ENVIRONMENT, FaultKind.DEADLINE, f"admission took longer than {pool.admission_seconds:g} s"
         )
-        evidence.error_gate = evidence.error_gate or "bounds"
-        _mark_missing(evidence)
+        evidence.error_gate = "bounds"
     except EpisodeError as error:
         evidence.error, evidence.error_gate = error, "compile"
     trouble = evidence.error
     if trouble is not None and trouble.origin is Origin.SANDBOX:
         raise (CapacityError if trouble.kind is FaultKind.CAPACITY else SandboxError)(trouble.message)
-
-
-def _mark_missing(evidence: Evidence) -> None:
-    """Say which gate the time ran out in: the first whose evidence is not complete."""
-    for gate, missing in (
-        ("reset", any(each.reset is None for each in evidence.instances)),
-        ("determinism", any(each.other_reset is None for each in evidence.instances)),
-    ):
-        if missing:
-            evidence.error_gate = gate
-            return
 
 
 async def _first_pass(worker: Worker, evidence: Evidence) -> None:

@@ -75,7 +75,7 @@ def refusal(message: dict[str, Any]) -> Refusal | None:
     if "fault" not in message:
         return None
     kind, text = message["fault"], message.get("message")
-    if kind not in set(FaultKind) or not isinstance(text, str) or len(text) > 4000:
+    if not isinstance(kind, str) or kind not in set(FaultKind) or not isinstance(text, str) or len(text) > 4000:
         raise ProtocolViolation("an answer holds a fault of an unknown form")
     return Refusal(FaultKind(kind), encodable(text))
 

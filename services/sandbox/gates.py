@@ -187,10 +187,15 @@ def _same(first: Reset | Refusal | None, second: Reset | Refusal | None) -> bool
     return isinstance(first, Reset) and isinstance(second, Reset) and first.observation == second.observation
 
 
+def _untried(evidence: Evidence, outcome: object) -> bool:
+    """Whether an outcome is missing because a worker ended; a later gate says so."""
+    return outcome is None and evidence.error is not None
+
+
 def _is_deterministic(evidence: Evidence) -> str:
     for each in evidence.instances:
-        if each.other_reset is None and evidence.error is not None:
-            continue  # A worker ended before; a later gate says so.
+        if _untried(evidence, each.other_reset):
+            continue
         if not _same(each.reset, each.other_reset):
             if isinstance(each.other_reset, Refusal):
                 return f"in a second process {each.other_reset.message}"
@@ -203,7 +208,7 @@ def _is_deterministic(evidence: Evidence) -> str:
 
 def _has_instances(evidence: Evidence) -> str:
     if evidence.error is not None and any(each.reset is None for each in evidence.instances):
-        return ""  # A worker ended before; a later gate says so.
+        return ""
     shown = {
         (
             each.reset.observation if isinstance(each.reset, Reset) else "",
@@ -221,6 +226,8 @@ def _has_instances(evidence: Evidence) -> str:
 
 def _solves(evidence: Evidence) -> str:
     for each in evidence.instances:
+        if _untried(evidence, each.steps):
+            continue
         after = f"after reset(seed={each.seed})"
         if isinstance(each.solution, Refusal):
             return f"{each.solution.message} ({after})"
@@ -242,6 +249,8 @@ def _solves(evidence: Evidence) -> str:
 
 def _replays(evidence: Evidence) -> str:
     for each in evidence.instances:
+        if _untried(evidence, each.other_steps):
+            continue
         if isinstance(each.other_steps, Refusal):
             return f"{each.other_steps.message}, while the winning actions were replayed (seed {each.seed})"
         if each.other_steps != each.steps:
@@ -314,7 +323,8 @@ def _starts_open(evidence: Evidence) -> str:
     return ""
 
 
-def _is_quick(evidence: Evidence) -> str:
+def slow_call(evidence: Evidence) -> str:
+    """Say which call came too close to the deadline; "" if none did."""
     allowed = evidence.call_seconds * SLOW_SHARE
     if evidence.slowest_seconds > allowed:
         return (
@@ -342,6 +352,6 @@ _CHECKS: dict[str, Callable[[Evidence], str]] = {
     "rewards": _pays_well,
     "leak": _shows_no_answer,
     "early_success": _starts_open,
-    "bounds": _is_quick,
+    "bounds": slow_call,
     "duplicate": _is_new,
 }

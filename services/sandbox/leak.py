@@ -1,8 +1,7 @@
-"""Does a text give an answer away? Pure functions, used by the leak gate and for hints.
+"""Does a first observation give its answer away? Pure functions of the leak gate.
 
-Words are compared without case. What counts as giving away differs: a hint must not name any value of the solution
-that is particular to it; a first observation may show material that the answer is chosen from, but must not point
-at the answer.
+Words are compared without case. An observation may show the material that the answer is chosen from, and by chance
+the answer may stand in a telling place; a leak is what points at the answer in one instance after the other.
 """
 
 from __future__ import annotations
@@ -25,32 +24,6 @@ def _contains(haystack: Sequence[str], needle: Sequence[str]) -> bool:
     return width > 0 and any(
         list(haystack[start : start + width]) == list(needle) for start in range(len(haystack) - width + 1)
     )
-
-
-def leaks(hint: str, solutions: Sequence[Sequence[str]], *, observations: Sequence[str] = ()) -> str:
-    """Return the part of a solution that a hint gives away, or "" if it gives none away.
-
-    ``solutions`` are the winning action sequences of one or more instances; ``observations`` are texts that the
-    agent is shown anyway. A hint leaks if it holds an instance's whole sequence of two or more actions, or an action
-    of which some instance needs no other and which is not the same in every instance. Actions that are common to all
-    instances (such as "stop") are the environment's vocabulary, and so is what an observation shows. Numbers of two or
-    more digits are values, wherever in a solution they stand.
-    """
-    said = words(hint)
-    shown = words(" ".join(observations))
-    spoken = [[word for action in solution for word in words(action)] for solution in solutions]
-    everywhere = set.intersection(*(set(each) for each in solutions)) if len(solutions) > 1 else set[str]()
-    for solution, flat in zip(solutions, spoken, strict=True):
-        if len(solution) > 1 and len(flat) > 1 and len(set(flat)) > 1 and _contains(said, flat):
-            return ", ".join(solution)
-        for number in solution:
-            if number.isdecimal() and len(number) > 1 and number in said and number not in shown:
-                return number
-        if len(set(solution)) == 1 and solution[0] not in everywhere:
-            action = words(solution[0])
-            if _contains(said, action) and not _contains(shown, action):
-                return solution[0]
-    return ""
 
 
 def points_at(observation: str, solution: Sequence[str]) -> bool:

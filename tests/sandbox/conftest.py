@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-
 from spade_rl.config import Isolation, SandboxSection
 from spade_rl.sandbox.pool import Pool
 from spade_rl.sandbox.server import open_pool
@@ -62,11 +61,11 @@ async def gvisor(gvisor_section: SandboxSection) -> AsyncIterator[Pool]:
         yield opened
 
 
-@pytest.fixture(scope="session")
-def environments() -> Callable[[str], str]:
-    """Sources by name, one file each."""
-    folder = Path(__file__).with_name("data")
-    return lambda name: (folder / f"{name}.py.txt").read_text()
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def patient(gvisor_section: SandboxSection) -> AsyncIterator[Pool]:
+    """A pool for attacks that take their time on a busy machine."""
+    async with open_pool(gvisor_section.model_copy(update={"call_seconds": 30.0})) as opened:
+        yield opened
 
 
 @pytest.fixture
