@@ -6,6 +6,7 @@ asks gets told what was dropped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from spade_rl.prompts import Message, PromptStyle, SeedExample, designer_message
 
 Encode = Callable[[Sequence[Message]], list[int]]
 REASON_LENGTH = 200
+_PART_OF_A_WORD = re.compile(r"\S+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ def fit_prompt(
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(prompt(document[:middle], (), ())) else (low, middle)
-    whole_words = document[:low].rsplit(None, 1)[0] if not document[low : low + 1].isspace() else document[:low]
-    shortened = prompt(whole_words, (), ())
-    return shortened if fits(shortened) else prompt(document[:low], (), ())
+    cut = document[:low]
+    words = cut if document[low : low + 1].isspace() else _PART_OF_A_WORD.sub("", cut)
+    whole = prompt(words.rstrip() or cut, (), ())
+    return whole if fits(whole) else prompt(cut, (), ())

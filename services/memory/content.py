@@ -17,7 +17,6 @@ from typing import Any
 import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
-
 from spade_rl.memory.records import Segment, Trajectory, TrajectoryHeader, Turn
 
 _SEGMENT = pa.struct(

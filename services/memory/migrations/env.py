@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from alembic import context
-
 from spade_rl.memory.schema import Base
 
 context.configure(
