@@ -14,7 +14,6 @@ import argparse
 import gzip
 import hashlib
 import json
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -31,8 +30,21 @@ COLLECTIONS = (
     ("sqlite", "sqlite3", "SQLite documentation", "public domain"),
     ("postgresql", "postgresql-doc-15/html", "PostgreSQL 15 documentation", "PostgreSQL"),
 )
-SKIPPED_PAGES = re.compile(r"^(doc_|toc|keyword|crew|copyright|consortium|pressrelease|famous|cves|changes|oldnews|release|.*index$|biblio|legal|acronyms|features|errcodes)")
-ASCII = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-", "\u00a0": " ", "\u2026": "..."})
+SKIPPED_PAGES = re.compile(
+    r"^(doc_|toc|keyword|crew|copyright|consortium|pressrelease|famous|cves|changes|oldnews|release|.*index$|biblio|legal|acronyms|features|errcodes)"
+)
+ASCII = str.maketrans(
+    {
+        "\u2018": "'",
+        "\u2019": "'",
+        "\u201c": '"',
+        "\u201d": '"',
+        "\u2013": "-",
+        "\u2014": "-",
+        "\u00a0": " ",
+        "\u2026": "...",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +73,8 @@ class Paragraphs(HTMLParser):
         self._silent = 0
         self._text: list[str] = []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002 - the parser's signature
+        """Begin a paragraph, or a part that is left out."""
         if tag in self.SILENT:
             self._close()
             self._silent += 1
@@ -71,6 +84,7 @@ class Paragraphs(HTMLParser):
         self._in_title = tag == "title"
 
     def handle_endtag(self, tag: str) -> None:
+        """End a paragraph, or a part that is left out."""
         if tag in self.SILENT:
             self._silent = max(0, self._silent - 1)
         elif tag in self.BREAKS:
@@ -78,6 +92,7 @@ class Paragraphs(HTMLParser):
         self._in_title = False
 
     def handle_data(self, data: str) -> None:
+        """Collect text."""
         if self._in_title:
             self.title += data
         elif self._in_paragraph and not self._silent:
@@ -115,11 +130,15 @@ def page_rank(name: str) -> float:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=7).digest(), "big") / 2**56
 
 
-def read_collection(root: Path, name: str, folder: str, source: str, license_name: str) -> Iterator[tuple[float, Document]]:
+def read_collection(
+    root: Path, name: str, folder: str, source: str, license_name: str
+) -> Iterator[tuple[float, Document]]:
     """Yield a collection's documents, each with its page's rank."""
     pages = sorted((root / folder).rglob("*.html"))
     if not pages:
-        raise SystemExit(f"no pages in {root / folder}: install the package that holds them (see the head of this script)")
+        raise SystemExit(
+            f"no pages in {root / folder}: install the package that holds them (see the head of this script)"
+        )
     for page in pages:
         if SKIPPED_PAGES.match(page.stem):
             continue
@@ -138,7 +157,7 @@ def write(path: Path, documents: list[Document]) -> None:
     lines = "".join(json.dumps(asdict(document), ensure_ascii=False) + "\n" for document in documents)
     temporary = path.with_suffix(path.suffix + ".tmp")
     temporary.write_bytes(gzip.compress(lines.encode(), compresslevel=9, mtime=0))
-    os.replace(temporary, path)
+    temporary.replace(path)
 
 
 def main(arguments: list[str]) -> None:
