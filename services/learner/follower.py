@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from spade_rl.learner.ranks import join
 from spade_rl.models import model_location
 from spade_rl.telemetry import configure_logging
 
+# Seconds from a signal to the end when the leader says nothing; torchrun kills after 30.
+_GRACE = 20
+
 
 def run_follower() -> int:
     """Take the service's command line, follow until the leader closes, return the exit status."""
@@ -21,6 +25,9 @@ def run_follower() -> int:
     parser.add_argument("--log-level", default="INFO")
     arguments, _ = parser.parse_known_args()
     configure_logging(arguments.log_level)
+    # torchrun hands a signal to every process. The leader ends in order and closes this one; should it not, an alarm does.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: signal.alarm(_GRACE))
     try:
         config = load_config(file=arguments.config)
         if config.learner.engine != "deepspeed":

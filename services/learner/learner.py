@@ -37,8 +37,16 @@ class Update:
     fresh: bool = True
 
 
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """A version that engines can load, and where it lies."""
+
+    policy_version: int
+    uri: str
+
+
 class Learner:
-    """Owns the policy's weights; ``policy_version`` and ``uri`` name the newest published ones."""
+    """Owns the policy's weights. ``published``, the newest version, may be read from any thread."""
 
     def __init__(self, config: RunConfig, engine: Engine, publisher: Publisher) -> None:
         self._config, self._engine, self._publisher = config, engine, publisher
@@ -52,12 +60,17 @@ class Learner:
                 )
         self._progress = Progress()
         self._broken: str | None = None
-        self.uri = publisher.publish(0, engine.export())
+        self.published = Published(policy_version=0, uri=publisher.publish(0, engine.export()))
 
     @property
     def policy_version(self) -> int:
         """The newest published version."""
-        return self._progress.policy_version
+        return self.published.policy_version
+
+    @property
+    def uri(self) -> str:
+        """Where the newest published version lies."""
+        return self.published.uri
 
     @property
     def engine(self) -> str:
@@ -106,7 +119,7 @@ class Learner:
             seconds=time.monotonic() - start,
         )
         self._progress = Progress(policy_version=version, metrics=metrics)
-        self.uri = uri
+        self.published = Published(policy_version=version, uri=uri)
         self._publisher.prune(version)
         return Update(policy_version=version, uri=uri, metrics=metrics)
 
@@ -150,9 +163,10 @@ class Learner:
         """Restore a checkpoint and publish its weights again under their version."""
         progress = load_checkpoint(folder, self._engine)
         self._broken = f"the policy of {folder} was loaded but not published"
-        self.uri = self._publisher.publish(progress.policy_version, self._engine.export())
-        self._publisher.prune(progress.policy_version)
+        uri = self._publisher.publish(progress.policy_version, self._engine.export())
         self._progress, self._broken = progress, None
+        self.published = Published(policy_version=progress.policy_version, uri=uri)
+        self._publisher.prune(progress.policy_version)
         return Update(policy_version=self.policy_version, uri=self.uri, metrics=progress.metrics or {})
 
     def close(self) -> None:

@@ -89,10 +89,11 @@ class LearnerServicer(learner_pb2_grpc.LearnerServiceServicer):
     async def GetPolicy(
         self, request: learner_pb2.GetPolicyRequest, context: grpc.aio.ServicerContext
     ) -> learner_pb2.GetPolicyResponse:
-        """Name the newest published version."""
-        learner = self._learner
-        version, uri = await self._run(lambda: (learner.policy_version, learner.uri))
-        return learner_pb2.GetPolicyResponse(policy_version=version, uri=uri, engine=learner.engine)
+        """Name the newest published version, also while an update runs."""
+        published = self._learner.published
+        return learner_pb2.GetPolicyResponse(
+            policy_version=published.policy_version, uri=published.uri, engine=self._learner.engine
+        )
 
 
 async def _collected(requests: AsyncIterator[learner_pb2.TrainRequest]) -> tuple[int, list[Sample]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 
 from spade_rl.config import RunConfig, validate_config
 from spade_rl.learner.samples import Role, Sample
+from spade_rl.v1 import learner_pb2, trajectory_pb2
 
 VOCABULARY = 64
 TEMPLATE = "{% for m in messages %}<s>{{ m['content'] }}</s>{% endfor %}{% if add_generation_prompt %}<s>{% endif %}"
@@ -120,3 +122,30 @@ def make_samples(seed: int = 0, *, designer: bool = True) -> list[Sample]:
                 )
             )
     return samples
+
+
+def message(sample: Sample) -> learner_pb2.Sample:
+    """A sample as it travels: one segment of context, one that was sampled."""
+    ids, split = sample.token_ids.tolist(), int(np.argmax(sample.trained))
+    return learner_pb2.Sample(
+        sequence=trajectory_pb2.Sequence(
+            segments=[
+                trajectory_pb2.Segment(token_ids=ids[:split]),
+                trajectory_pb2.Segment(
+                    token_ids=ids[split:], log_probs=sample.log_probs[split:].tolist(), sampled=True, trained=True
+                ),
+            ]
+        ),
+        role=learner_pb2.ROLE_AGENT if sample.role is Role.AGENT else learner_pb2.ROLE_DESIGNER,
+        group=sample.group,
+        unit=sample.unit,
+        reward=sample.reward,
+    )
+
+
+def requests(update: int, samples: list[Sample], size: int = 10) -> Iterator[learner_pb2.TrainRequest]:
+    """The stream of one update."""
+    for start in range(0, len(samples), size):
+        yield learner_pb2.TrainRequest(
+            update=update, total=len(samples), samples=[message(s) for s in samples[start : start + size]]
+        )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from threading import Event
 
 import numpy as np
 import pytest
-from learner_cases import make_samples
+from learner_cases import make_samples, message, requests
 
 from spade_rl.config import Endpoints, RunConfig
 from spade_rl.errors import CapacityError, ConfigurationError, LearnerError
@@ -22,31 +22,6 @@ from spade_rl.rpc import calling, open_channel
 from spade_rl.v1 import learner_pb2, learner_pb2_grpc, trajectory_pb2
 
 Stub = learner_pb2_grpc.LearnerServiceStub
-
-
-def message(sample: Sample) -> learner_pb2.Sample:
-    ids, split = sample.token_ids.tolist(), int(np.argmax(sample.trained))
-    return learner_pb2.Sample(
-        sequence=trajectory_pb2.Sequence(
-            segments=[
-                trajectory_pb2.Segment(token_ids=ids[:split]),
-                trajectory_pb2.Segment(
-                    token_ids=ids[split:], log_probs=sample.log_probs[split:].tolist(), sampled=True, trained=True
-                ),
-            ]
-        ),
-        role=learner_pb2.ROLE_AGENT if sample.role is Role.AGENT else learner_pb2.ROLE_DESIGNER,
-        group=sample.group,
-        unit=sample.unit,
-        reward=sample.reward,
-    )
-
-
-def requests(update: int, samples: list[Sample], size: int = 10) -> Iterator[learner_pb2.TrainRequest]:
-    for start in range(0, len(samples), size):
-        yield learner_pb2.TrainRequest(
-            update=update, total=len(samples), samples=[message(s) for s in samples[start : start + size]]
-        )
 
 
 @pytest.fixture
