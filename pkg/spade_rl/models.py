@@ -35,9 +35,16 @@ def load_model(location: str, dtype: str = "float32") -> Any:
     # Its bars would be drawn across the run's own progress, at every new version.
     logging.disable_progress_bar()
     try:
-        return AutoModelForCausalLM.from_pretrained(location, dtype=getattr(torch, dtype)).eval()
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            location, dtype=getattr(torch, dtype), output_loading_info=True
+        )
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"cannot load the model {location}: {error}") from error
+    model, found = loaded
+    if missing := sorted(found["missing_keys"]):
+        # transformers makes up what a checkpoint lacks.
+        raise ConfigurationError(f"the model {location} lacks the weights {', '.join(missing[:5])}")
+    return model.eval()
 
 
 class ChatTokenizer:

@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from spade_rl.agent import metrics
 from spade_rl.agent.conversation import Conversation, PromptEncoder, start_conversation
 from spade_rl.agent.engine.interface import Engine, FinishReason, Generation, Prompt, generate_one
 from spade_rl.agent.trajectory import Arm, Play, StopReason, Trajectory, Turn
@@ -120,6 +121,7 @@ async def _play(
         if room < 1:
             return StopReason.CONTEXT_LIMIT
         generation = await _reply(play, number, engine, rules, prompt)
+        metrics.TURNS.inc()
         conversation.reply(generation)
         reply = encoder.text(generation.token_ids)
         action = extract_action(rules.style, reply)

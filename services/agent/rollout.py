@@ -1,6 +1,6 @@
 """Plays many episodes at once, each exactly once.
 
-Places are shared by all calls and given out in the order of asking, so that calls end in the order in which they came.
+Places are shared by all calls and given out in the order of asking.
 An episode that failed through no fault of its environment is played again from its start; one that fails still
 becomes a void trajectory. Nothing that happens in one episode ends another.
 """
@@ -77,11 +77,6 @@ class Rollouts:
             return Trajectory(
                 play=play, stop_reason=StopReason.ENGINE_ERROR, error=f"internal: {type(error).__name__}: {error}"
             )
-        if trajectory.error:
-            _log.warning(
-                "an episode failed",
-                trajectory=play.trajectory_id,
-                reason=trajectory.stop_reason.value,
-                error=trajectory.error,
-            )
+        if trajectory.stop_reason in RETRIED:
+            _log.warning("an episode failed", trajectory=play.trajectory_id, error=trajectory.error)
         return trajectory

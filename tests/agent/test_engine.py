@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from spade_rl.agent.engine.interface import FinishReason, Generation, Prompt, generate_one
 from spade_rl.errors import ConfigurationError, DeadlineError, EngineError
 from transformers import AutoModelForCausalLM
@@ -61,7 +62,7 @@ def assert_sampled_from(folder: Path, prompts: list[Prompt], generations: list[G
 async def test_log_probabilities_equal_a_plain_forward_pass(make_policy, open_engine, tied, slots):
     folder = make_policy(tied=tied)
     engine = await open_engine(folder, slots=slots)
-    prompts = prompts_of_many_lengths(24, seed=slots)
+    prompts = prompts_of_many_lengths(16, seed=slots)
     assert_sampled_from(folder, prompts, await all_of(engine, prompts))
 
 
@@ -149,6 +150,12 @@ async def test_unpublished_or_broken_weights_are_refused_and_the_old_stay(make_p
     (broken / "model.safetensors").write_bytes(b"\0" * 100)
     with pytest.raises(EngineError):
         await engine.load(1, str(broken), seconds=60)
+    lacking = make_policy(1)
+    tensors = load_file(lacking / "model.safetensors")
+    del tensors["model.norm.weight"]
+    save_file(tensors, lacking / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(EngineError, match=r"model\.norm\.weight"):
+        await engine.load(1, str(lacking), seconds=60)
     assert (await engine.status()).policy_version == 0
     prompts = prompts_of_many_lengths(2)
     assert_sampled_from(policy, prompts, await all_of(engine, prompts))

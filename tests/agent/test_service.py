@@ -148,7 +148,7 @@ async def test_whole_history_is_one_sequence_of_the_ids_that_were_sampled(serve_
 
 async def test_no_action_ends_the_episode(serve_agent):
     channel = await serve_agent("model.prompts=full", "agent.max_tokens=120", "agent.temperature=1.5")
-    reasons = {t.stop_reason for t in await rollout(channel, request(COUNT, plays=24))}
+    reasons = {t.stop_reason for t in await rollout(channel, request(COUNT, plays=8))}
     assert reasons <= {
         trajectory_pb2.STOP_REASON_NO_ACTION,
         trajectory_pb2.STOP_REASON_TOKEN_LIMIT,
@@ -247,7 +247,8 @@ def generate_request(count: int, max_tokens: int = 5) -> inference_pb2.GenerateR
 async def test_generation_over_the_wire(serve_agent, make_policy):
     channel = await serve_agent()
     stub = inference_pb2_grpc.InferenceServiceStub(channel)
-    responses = [response async for response in stub.Generate(generate_request(20), timeout=60)]
+    # Without a deadline of the client's, the configured one holds.
+    responses = [response async for response in stub.Generate(generate_request(20))]
     assert sorted(response.index for response in responses) == list(range(20))
     assert all(len(r.token_ids) == len(r.log_probs) > 0 and r.policy_version == 0 for r in responses)
     loaded = await stub.LoadVersion(

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "agent"))
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
+import grpc
 import pytest
 from spade_rl.agent.server import serve as serve_agent
 from spade_rl.config import Endpoints, load_config
@@ -31,21 +32,28 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def regret(policy: Path, tmp_path: Path) -> AsyncIterator[regret_pb2_grpc.RegretServiceStub]:
-    """Return a client of a regret service with an agent and a sandbox behind it."""
+async def channels(policy: Path, tmp_path: Path) -> AsyncIterator[dict[str, grpc.aio.Channel]]:
+    """Return channels to the services by name."""
     endpoints = Endpoints(**{name: f"unix:{tmp_path}/{name}.sock" for name in ("sandbox", "agent", "regret")})
     config = load_config(
         overrides=[
             f"model={{name: {policy}, prompts: compact}}",
             "sandbox.isolation=process",
             "designer.max_tokens=8",
-            "agent={max_tokens: 8, max_turns: 6, history_turns: 0, concurrency: 8, temperature: 1.0}",
+            "agent={max_tokens: 8, max_turns: 1000000, history_turns: 0, concurrency: 8, temperature: 1.0}",
             "agent.engine={slots: 8, context_tokens: 256, threads: 1}",
         ]
     )
+    opened = {}
     async with AsyncExitStack() as stack:
         for name, serve in (("sandbox", serve_sandbox), ("agent", serve_agent), ("regret", serve_regret)):
             address = getattr(endpoints, name)
             await stack.enter_async_context(serve(config, run_dir=tmp_path, address=address, endpoints=endpoints))
-        channel = await stack.enter_async_context(open_channel(endpoints.regret or ""))
-        yield regret_pb2_grpc.RegretServiceStub(channel)
+            opened[name] = await stack.enter_async_context(open_channel(address))
+        yield opened
+
+
+@pytest.fixture
+def regret(channels: dict[str, grpc.aio.Channel]) -> regret_pb2_grpc.RegretServiceStub:
+    """Return a client of a regret service with an agent and a sandbox behind it."""
+    return regret_pb2_grpc.RegretServiceStub(channels["regret"])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 
 import pytest
 from spade_rl.config import RunConfig
-from spade_rl.errors import ConfigurationError
-from spade_rl.regret.server import longest_silence
-from spade_rl.rpc import calling
+from spade_rl.errors import ConfigurationError, DeadlineError
+from spade_rl.regret.server import RegretServicer, longest_silence
+from spade_rl.rpc import Server, calling, open_channel
 from spade_rl.seeds import play_seeds
-from spade_rl.v1 import environment_pb2, regret_pb2, trajectory_pb2
+from spade_rl.v1 import environment_pb2, inference_pb2, inference_pb2_grpc, regret_pb2, regret_pb2_grpc, trajectory_pb2
 
 # The agent's first word decides nothing, so that what the random policy says does not matter; the seed decides.
 COUNT = """
@@ -86,6 +87,48 @@ async def test_scores_come_in_the_order_of_the_inputs(regret):
     with pytest.raises(ConfigurationError):
         async with calling("regret"):
             await regret.Score(regret_pb2.ScoreRequest(inputs=inputs, variant="best"), timeout=30)
+
+
+def endless() -> regret_pb2.EvaluateRequest:
+    source = COUNT.replace("self.turn == 2", "False")
+    return regret_pb2.EvaluateRequest(environments=[environment(source)], plays=6, run_id="r")
+
+
+async def sequences_in_flight(channels) -> int:
+    inference = inference_pb2_grpc.InferenceServiceStub(channels["agent"])
+    return (await inference.GetVersion(inference_pb2.GetVersionRequest(), timeout=30)).in_flight
+
+
+async def eventually(channels, *, busy: bool) -> None:
+    async with asyncio.timeout(30):
+        while bool(await sequences_in_flight(channels)) != busy:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+async def test_a_cancelled_evaluation_ends_its_plays(channels, regret):
+    call = regret.Evaluate(endless(), timeout=60)
+    reading = asyncio.ensure_future(call.read())
+    await eventually(channels, busy=True)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    await eventually(channels, busy=False)
+
+
+async def test_an_agent_that_delivers_nothing_is_an_error_not_a_hang(channels, tmp_path):
+    servicer = RegretServicer(channels["agent"], silence_seconds=0.5)
+    server = Server(
+        address=f"unix:{tmp_path}/impatient.sock",
+        services=["spade_rl.v1.RegretService"],
+        register=lambda s: regret_pb2_grpc.add_RegretServiceServicer_to_server(servicer, s),
+    )
+    await server.start()
+    async with open_channel(server.address) as channel:
+        with pytest.raises(DeadlineError, match="no trajectory"):
+            async with calling("regret"):
+                await regret_pb2_grpc.RegretServiceStub(channel).Evaluate(endless(), timeout=60).read()
+    await server.stop(0)
+    await eventually(channels, busy=False)
 
 
 def test_a_slow_episode_is_no_silence():
