@@ -84,6 +84,7 @@ class Paragraphs(HTMLParser):
         self._in_title = tag == "title"
 
     def handle_endtag(self, tag: str) -> None:
+        """Close what the tag closes."""
         """End a paragraph, or a part that is left out."""
         if tag in self.SILENT:
             self._silent = max(0, self._silent - 1)
@@ -92,6 +93,7 @@ class Paragraphs(HTMLParser):
         self._in_title = False
 
     def handle_data(self, data: str) -> None:
+        """Keep the text of titles and paragraphs."""
         """Collect text."""
         if self._in_title:
             self.title += data

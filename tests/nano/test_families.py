@@ -7,9 +7,19 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from spade_rl.nano.demos import load_trusted, taught, walk_through
-from spade_rl.nano.families import DESIGNED, FAMILIES, MAX_LEVEL, SKILLS, STYLES, TRANSFER, Family, family_of, level_of, write
+from spade_rl.nano.families import (
+    DESIGNED,
+    FAMILIES,
+    MAX_LEVEL,
+    SKILLS,
+    STYLES,
+    TRANSFER,
+    Family,
+    family_of,
+    level_of,
+    write,
+)
 from spade_rl.nano.families.base import local_slip
 from spade_rl.nano.words import content_words, documents, is_content, pick_run
 
@@ -85,7 +95,9 @@ def test_a_seed_fixes_the_instance_and_other_seeds_give_others(family: Family, l
 def test_foreign_solutions_and_thoughtless_actions_seldom_win(family: Family, level: int) -> None:
     for source in sources(family, level):
         solutions = [solution(source, seed) for seed in SEEDS]
-        crossed = [play(source, a, solutions[b])[0] > 0 for a in SEEDS for b in SEEDS if solutions[a] != solutions[b] or a != b]
+        crossed = [
+            play(source, a, solutions[b])[0] > 0 for a in SEEDS for b in SEEDS if solutions[a] != solutions[b] or a != b
+        ]
         assert sum(crossed) < 0.5 * len(crossed)
         for thoughtless in ("", "0", "1", "end", "random", solutions[0][0]):
             wins = sum(play(source, seed, [thoughtless] * 80)[0] > 0 for seed in range(1, 9))
@@ -119,7 +131,9 @@ def test_level_is_written_and_makes_episodes_longer(family: Family) -> None:
 @each_family
 def test_instances_are_made_of_the_document(family: Family) -> None:
     source = write(family, ["alpha", "Bravo", "charlie", "delta"], 6, 0)
-    shown = " ".join(step for seed in SEEDS for walk in walk_through(family, source, random.Random(seed)) for step in walk)
+    shown = " ".join(
+        step for seed in SEEDS for walk in walk_through(family, source, random.Random(seed)) for step in walk
+    )
     assert set(content_words(shown)) <= {"alpha", "Bravo", "charlie", "delta"}
     assert "alpha" in shown
 
@@ -137,7 +151,9 @@ def test_keyword_names_the_family_and_hints_name_no_word_of_a_document(family: F
 def test_teacher_errs_and_errs_less_with_a_hint(family: Family) -> None:
     rng = random.Random(3)
     steps = [step for source in sources(family, 12) for step in walk_through(family, source, rng)] * 20
-    errors = {hinted: sum(taught(family, o, a, hinted, rng) != a for o, a in steps) / len(steps) for hinted in (False, True)}
+    errors = {
+        hinted: sum(taught(family, o, a, hinted, rng) != a for o, a in steps) / len(steps) for hinted in (False, True)
+    }
     assert 0.02 < errors[True] < 0.5 * errors[False]
 
 

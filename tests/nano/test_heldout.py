@@ -7,7 +7,6 @@ import random
 import re
 
 import pytest
-
 from spade_rl.nano.demos import Demonstrator, load_trusted
 from spade_rl.nano.families import FAMILIES, TRANSFER
 from spade_rl.nano.heldout import LEVELS, accuracy, instances, summarise
@@ -30,7 +29,9 @@ def test_set_is_large_covers_every_cell_and_needs_few_sandboxes() -> None:
 
 def test_set_never_changes() -> None:
     text = "\n".join(f"{i.id} {i.seed} {i.source}" for i in instances())
-    assert hashlib.sha256(text.encode()).hexdigest() == "fa90b0e40501784a73e2ff8d21fdaafecf953acf85e8a089584a3fbc6a887935"
+    assert (
+        hashlib.sha256(text.encode()).hexdigest() == "fa90b0e40501784a73e2ff8d21fdaafecf953acf85e8a089584a3fbc6a887935"
+    )
 
 
 def test_every_instance_is_won_by_its_solution() -> None:
@@ -72,7 +73,9 @@ def test_summary_counts_per_family_and_level() -> None:
     assert summary.levels[8].mean == 0.0
 
 
-@pytest.mark.parametrize(("wins", "plays", "low", "high"), [(0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (10, 10, 0.7225, 1.0)])
+@pytest.mark.parametrize(
+    ("wins", "plays", "low", "high"), [(0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (10, 10, 0.7225, 1.0)]
+)
 def test_interval_is_wilsons(wins: int, plays: int, low: float, high: float) -> None:
     found = accuracy(wins, plays)
     assert (found.low, found.high) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))

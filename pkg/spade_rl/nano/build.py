@@ -7,7 +7,6 @@ about the same quality, not the same bytes.
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import tempfile
@@ -82,7 +81,11 @@ def build(out: Path, minutes: float, seed: int = 0, report: Report | None = None
     hinted = play_held_out(sampler, temperature=1.0, seed=seed, hinted=True)
     result = BuildResult(out, steps, sum(value.numel() for value in model.parameters()), hints_right, plain, hinted)
     _write(out, sampler, _facts(result, minutes, seed, levels))
-    say("evaluation", 1.0, f"held-out accuracy {plain.overall.mean:.3f} without and {hinted.overall.mean:.3f} with hints")
+    say(
+        "evaluation",
+        1.0,
+        f"held-out accuracy {plain.overall.mean:.3f} without and {hinted.overall.mean:.3f} with hints",
+    )
     return result
 
 
@@ -117,10 +120,10 @@ def _write(out: Path, sampler: Sampler, facts: dict[str, object]) -> None:
         staging.chmod(0o755)
         if out.exists():
             old = staging.with_name(staging.name + "-old")
-            os.replace(out, old)
-            os.replace(staging, out)
+            out.replace(old)
+            staging.replace(out)
             shutil.rmtree(old)
         else:
-            os.replace(staging, out)
+            staging.replace(out)
     finally:
         shutil.rmtree(staging, ignore_errors=True)

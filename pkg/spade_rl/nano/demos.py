@@ -57,7 +57,9 @@ class Demonstrator:
     def passage(self) -> str:
         """Return what a designer is shown of some document."""
         rng = self._rng
-        return excerpt(rng.choice(self._documents).text, rng.randint(EXCERPT_WORDS // 2, EXCERPT_WORDS), rng.getrandbits(32))
+        return excerpt(
+            rng.choice(self._documents).text, rng.randint(EXCERPT_WORDS // 2, EXCERPT_WORDS), rng.getrandbits(32)
+        )
 
     def run(self, family: Family) -> tuple[str, list[str]]:
         """Return a passage and a run of its words that suits ``family``."""
@@ -103,7 +105,11 @@ class Demonstrator:
 
     def _seed_level(self) -> int:
         rng = self._rng
-        return level_with_decay(rng, 0.6, 8) if rng.random() < 0.4 else max(1, min(MAX_LEVEL, round(2.718 ** rng.uniform(0, 3.9))))
+        return (
+            level_with_decay(rng, 0.6, 8)
+            if rng.random() < 0.4
+            else max(1, min(MAX_LEVEL, round(2.718 ** rng.uniform(0, 3.9))))
+        )
 
     def _negative(self, skill: str, family: Family, level: int, fixed: bool) -> tuple[SeedExample, int]:
         """Return an example to stay away from and the level to write; with a positive seed the level is fixed."""
@@ -129,7 +135,11 @@ class Demonstrator:
             stretch = " ".join(words[start : start + length])
             if '"' not in stretch and "\\" not in stretch:
                 break
-        seeds = [SeedExample(self.source(rng.choice(DESIGNED), self._seed_level()), rng.uniform(0.15, 0.85))] if rng.random() < 0.25 else []
+        seeds = (
+            [SeedExample(self.source(rng.choice(DESIGNED), self._seed_level()), rng.uniform(0.15, 0.85))]
+            if rng.random() < 0.25
+            else []
+        )
         reply = f'w = " {stretch}".split()'
         messages = designer_messages(COMPACT, skill=DRILL_SKILL, document=passage, positives=seeds)
         return Demo(tuple(messages), reply, (5, reply.rindex('"')))
@@ -138,7 +148,9 @@ class Demonstrator:
         """Explain an environment."""
         rng = self._rng
         family = rng.choice(DESIGNED)
-        return Demo(tuple(hint_messages(COMPACT, self.source(family, self._seed_level()))), " " + rng.choice(family.hints))
+        return Demo(
+            tuple(hint_messages(COMPACT, self.source(family, self._seed_level()))), " " + rng.choice(family.hints)
+        )
 
     def plays(self, turns: int = 3) -> list[Demo]:
         """Play some turns of one environment, as the sloppy teacher does."""
@@ -150,7 +162,9 @@ class Demonstrator:
         chosen = [walk[-1] if rng.random() < 0.15 else rng.choice(walk) for _ in range(min(turns, len(walk)))]
         hint = rng.choice(family.hints) if hinted else None
         return [
-            Demo((agent_observation(COMPACT, observation, hint),), " " + taught(family, observation, action, hinted, rng))
+            Demo(
+                (agent_observation(COMPACT, observation, hint),), " " + taught(family, observation, action, hinted, rng)
+            )
             for observation, action in chosen
         ]
 

@@ -6,6 +6,7 @@ programs of the families' own writers.
 
 from __future__ import annotations
 
+import ast
 import random
 import re
 from collections import Counter
@@ -63,8 +64,13 @@ class DesignReport:
 
 
 def string_words(source: str) -> list[str]:
-    """Return the content words in a program's string literals."""
-    return [word for pair in re.findall(r'"([^"\n]*)"|\'([^\'\n]*)\'', source) for text in pair for word in content_words(text)]
+    """Return the content words in a program's string literals, the fixed parts of f-strings included; none if it does not parse."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return []
+    literals = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [word for literal in literals for word in content_words(literal)]
 
 
 def family_in(source: str) -> str | None:
@@ -74,12 +80,23 @@ def family_in(source: str) -> str | None:
 
 def grounding_share(sources: Sequence[str], documents: Sequence[str]) -> float:
     """Return the share of the sources' content words that stand in their documents, word by word."""
-    hits = [word in set(re.findall(r"[A-Za-z]+", text)) for source, text in zip(sources, documents, strict=True) for word in string_words(source)]
+    hits = [
+        word in set(re.findall(r"[A-Za-z]+", text))
+        for source, text in zip(sources, documents, strict=True)
+        for word in string_words(source)
+    ]
     return _mean(hits)
 
 
 def judge_designs(
-    sampler: Sampler, documents: Sequence[Document], count: int, *, temperature: float, seed: int, seeded: float, admit: Admit | None
+    sampler: Sampler,
+    documents: Sequence[Document],
+    count: int,
+    *,
+    temperature: float,
+    seed: int,
+    seeded: float,
+    admit: Admit | None,
 ) -> DesignReport:
     """Sample ``count`` designs, round robin over the skills; a share ``seeded`` is shown an earlier environment."""
     rng = random.Random(seed)
@@ -92,7 +109,9 @@ def judge_designs(
         if rng.random() < seeded:
             source = demonstrator.source(rng.choice(SKILLS[skill]), rng.randint(1, 24))
             positives.append(SeedExample(source, rng.uniform(0.15, 0.85)))
-        prompts.append(sampler.encode_prompt(designer_messages(COMPACT, skill=skill, document=passage, positives=positives)))
+        prompts.append(
+            sampler.encode_prompt(designer_messages(COMPACT, skill=skill, document=passage, positives=positives))
+        )
     replies = sampler.sample(prompts, REPLY_TOKENS, temperature, torch.Generator().manual_seed(seed))
     sources = [sampler.decode(ids) for ids, _ in replies]
     verdicts = list(admit(sources)) if admit else [Verdict(True)] * count
@@ -103,16 +122,26 @@ def judge_designs(
         designs=count,
         valid=len(kept) / count if admit else None,
         gates=dict(Counter(verdict.gate for verdict in verdicts if not verdict.accepted)),
-        obeyed=_mean([bool(name) and FAMILIES[name].skill == skills[index] for name, index in zip(families, kept, strict=True) if name]),
+        obeyed=_mean(
+            [
+                bool(name) and FAMILIES[name].skill == skills[index]
+                for name, index in zip(families, kept, strict=True)
+                if name
+            ]
+        ),
         grounding=grounding_share([sources[index] for index in kept], [passages[index] for index in kept]),
         fully_grounded=_mean([set(found) <= text for found, text in words]),
-        swapped=grounding_share([sources[index] for index in kept], [passages[(index + len(SKILLS)) % count] for index in kept]),
+        swapped=grounding_share(
+            [sources[index] for index in kept], [passages[(index + len(SKILLS)) % count] for index in kept]
+        ),
         mean_level=_mean([level_of(sources[index]) or 0 for index in kept]),
         families=dict(Counter(name or "none" for name in families)),
     )
 
 
-def judge_levels(sampler: Sampler, documents: Sequence[Document], count: int, *, temperature: float, seed: int) -> dict[tuple[int, str], float]:
+def judge_levels(
+    sampler: Sampler, documents: Sequence[Document], count: int, *, temperature: float, seed: int
+) -> dict[tuple[int, str], float]:
     """Return the mean level written after a seed of each level that was easy, good or hard."""
     rng = random.Random(seed)
     demonstrator = Demonstrator(documents, rng)
@@ -124,7 +153,11 @@ def judge_levels(sampler: Sampler, documents: Sequence[Document], count: int, *,
             for index in range(count):
                 skill = list(SKILLS)[index % len(SKILLS)]
                 positives = [SeedExample(demonstrator.source(rng.choice(SKILLS[skill]), level), win_rate)]
-                prompts.append(sampler.encode_prompt(designer_messages(COMPACT, skill=skill, document=demonstrator.passage(), positives=positives)))
+                prompts.append(
+                    sampler.encode_prompt(
+                        designer_messages(COMPACT, skill=skill, document=demonstrator.passage(), positives=positives)
+                    )
+                )
             replies = sampler.sample(prompts, REPLY_TOKENS, temperature, generator)
             levels[level, word] = _mean([level_of(sampler.decode(ids)) or 0 for ids, _ in replies])
     return levels
@@ -135,9 +168,14 @@ def judge_hints(sampler: Sampler, documents: Sequence[Document], count: int, *, 
     rng = random.Random(seed)
     demonstrator = Demonstrator(documents, rng)
     families = [rng.choice(DESIGNED) for _ in range(count)]
-    prompts = [sampler.encode_prompt(hint_messages(COMPACT, demonstrator.source(family, rng.randint(1, 24)))) for family in families]
+    prompts = [
+        sampler.encode_prompt(hint_messages(COMPACT, demonstrator.source(family, rng.randint(1, 24))))
+        for family in families
+    ]
     replies = sampler.sample(prompts, HINT_TOKENS, temperature, torch.Generator().manual_seed(seed))
-    return _mean([sampler.decode(ids).strip() in family.hints for family, (ids, _) in zip(families, replies, strict=True)])
+    return _mean(
+        [sampler.decode(ids).strip() in family.hints for family, (ids, _) in zip(families, replies, strict=True)]
+    )
 
 
 def play_held_out(
@@ -153,9 +191,14 @@ def play_held_out(
     for instance in todo:
         environment = classes[instance.source]()
         observation, _ = environment.reset(instance.seed)
-        active.append((instance.id, environment, observation, rng.choice(FAMILIES[instance.family].hints) if hinted else None))
+        active.append(
+            (instance.id, environment, observation, rng.choice(FAMILIES[instance.family].hints) if hinted else None)
+        )
     for _ in range(MAX_TURNS):
-        prompts = [sampler.encode_prompt((agent_observation(COMPACT, observation, hint),)) for _, _, observation, hint in active]
+        prompts = [
+            sampler.encode_prompt((agent_observation(COMPACT, observation, hint),))
+            for _, _, observation, hint in active
+        ]
         replies = sampler.sample(prompts, ACTION_TOKENS, temperature, generator)
         going = []
         for (name, environment, _, hint), (ids, _) in zip(active, replies, strict=True):

@@ -107,7 +107,9 @@ def summarise(won: Mapping[str, bool]) -> Summary:
     known = {instance.id: instance for instance in instances()}
     unknown = [name for name in won if name not in known]
     if unknown or not won:
-        raise ValueError(f"these are no instances of the held-out set: {unknown[:3]}" if unknown else "no outcomes to summarise")
+        raise ValueError(
+            f"these are no instances of the held-out set: {unknown[:3]}" if unknown else "no outcomes to summarise"
+        )
     played = [known[name] for name in won]
 
     def share(keep: Callable[[HeldOutInstance], bool]) -> Accuracy:

@@ -36,12 +36,17 @@ def initialise(model: NanoModel) -> None:
         model.embedding[:, IDENTITY] = torch.randn(model.embedding.shape[0], IDENTITY.stop - IDENTITY.start) * 0.05
         model.embedding[:, CONSTANT] = 0.4
         model.final_norm.fill_(2.0)
-        for block in model.blocks:
-            for matrix, fan_in in ((block.qkv, HIDDEN), (block.out, HIDDEN), (block.gate_up, HIDDEN), (block.down, INTERMEDIATE)):
+        for block in model.layers:
+            for matrix, fan_in in (
+                (block.qkv, HIDDEN),
+                (block.out, HIDDEN),
+                (block.gate_up, HIDDEN),
+                (block.down, INTERMEDIATE),
+            ):
                 torch.nn.init.normal_(matrix, std=0.4 / math.sqrt(fan_in))
             block.out.mul_(0.1)
             block.down.mul_(0.1)
-        first, second = model.blocks[0], model.blocks[1]
+        first, second = model.layers[:2]
         names = _orthonormal(len(slow), IDENTITY.stop - IDENTITY.start)
 
         # Layer 1, head 1: attend one position back, write that token's name.

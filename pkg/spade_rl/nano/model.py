@@ -54,11 +54,16 @@ class NanoModel(nn.Module):
         self.register_buffer("cos", torch.cat([angle, angle], -1).cos(), persistent=False)
         self.register_buffer("sin", torch.cat([-sin, sin], -1), persistent=False)
 
+    @property
+    def layers(self) -> list[Block]:
+        """The blocks, in order."""
+        return [block for block in self.blocks if isinstance(block, Block)]
+
     def hidden(self, ids: Tensor) -> Tensor:
         """Return the normed hidden states, B T C, of right-padded token ids, B T."""
         positions = torch.arange(ids.shape[1])
         x = F.embedding(ids, self.embedding)
-        for block in self.blocks:
+        for block in self.layers:
             q, k, v = self._project(block, x, positions[None])
             x = self._finish(block, x, F.scaled_dot_product_attention(q, k, v, is_causal=True))
         return F.rms_norm(x, (HIDDEN,), self.final_norm, EPSILON)
@@ -73,7 +78,7 @@ class NanoModel(nn.Module):
         positions = torch.arange(length)
         x = F.embedding(ids, self.embedding)
         caches = []
-        for block in self.blocks:
+        for block in self.layers:
             q, k, v = self._project(block, x, positions[None])
             cache = torch.zeros(2, rows, HEADS, room, HEAD)
             cache[0, :, :, :length], cache[1, :, :, :length] = k, v
@@ -88,14 +93,16 @@ class NanoModel(nn.Module):
         rows = torch.arange(len(tokens))
         mask = (torch.arange(window)[None] <= positions[:, None])[:, None, None]
         x = F.embedding(tokens, self.embedding)[:, None]
-        for block, cache in zip(self.blocks, caches, strict=True):
+        for block, cache in zip(self.layers, caches, strict=True):
             q, k, v = self._project(block, x, positions[:, None])
             cache[0][rows, :, positions], cache[1][rows, :, positions] = k[:, :, 0], v[:, :, 0]
-            attended = F.scaled_dot_product_attention(q, cache[0][:, :, :window], cache[1][:, :, :window], attn_mask=mask)
+            attended = F.scaled_dot_product_attention(
+                q, cache[0][:, :, :window], cache[1][:, :, :window], attn_mask=mask
+            )
             x = self._finish(block, x, attended)
         return self.logits(F.rms_norm(x[:, 0], (HIDDEN,), self.final_norm, EPSILON))
 
-    def _project(self, block: nn.Module, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _project(self, block: Block, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return rotated queries and keys and the values, each B H T D."""
         rows, length, _ = x.shape
         mixed = F.linear(F.rms_norm(x, (HIDDEN,), block.norm1, EPSILON), block.qkv).view(rows, length, 3, HEADS, HEAD)
@@ -104,7 +111,7 @@ class NanoModel(nn.Module):
         qk = (qk * cos + torch.roll(qk, HEAD // 2, -1) * sin).transpose(1, 3)
         return qk[:, :, 0], qk[:, :, 1], mixed[:, :, 2].transpose(1, 2)
 
-    def _finish(self, block: nn.Module, x: Tensor, attended: Tensor) -> Tensor:
+    def _finish(self, block: Block, x: Tensor, attended: Tensor) -> Tensor:
         rows, length, _ = x.shape
         x = x + F.linear(attended.transpose(1, 2).reshape(rows, length, HIDDEN), block.out)
         gate, up = F.linear(F.rms_norm(x, (HIDDEN,), block.norm2, EPSILON), block.gate_up).chunk(2, -1)
@@ -134,7 +141,7 @@ def _config() -> Qwen3Config:
 def _pairs(model: NanoModel) -> dict[str, Tensor]:
     """Name the fused parameters (as views) the way Hugging Face does."""
     named = {"model.embed_tokens.weight": model.embedding.data, "model.norm.weight": model.final_norm.data}
-    for index, block in enumerate(model.blocks):
+    for index, block in enumerate(model.layers):
         prefix = f"model.layers.{index}."
         named |= {
             prefix + "input_layernorm.weight": block.norm1.data,
@@ -158,13 +165,21 @@ def export(model: NanoModel) -> Qwen3ForCausalLM:
     if missing.unexpected_keys or set(missing.missing_keys) - {"lm_head.weight"}:
         raise RuntimeError(f"the fused model and Qwen3ForCausalLM name different parameters: {missing}")
     exported.tie_weights()
-    exported.generation_config.update(do_sample=True, temperature=1.0, top_k=0, top_p=1.0, eos_token_id=1, pad_token_id=0)
+    exported.generation_config.update(
+        do_sample=True, temperature=1.0, top_k=0, top_p=1.0, eos_token_id=1, pad_token_id=0
+    )
     return exported
 
 
 def load(folder: Path) -> NanoModel:
-    """Read a nano model from a Hugging Face folder that ``export`` made."""
-    source = Qwen3ForCausalLM.from_pretrained(folder, dtype=torch.float32).state_dict()
+    """Read a nano model from a Hugging Face folder that ``export`` made; a model of another shape is refused."""
+    saved = Qwen3ForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    ours, theirs = _config().to_dict(), saved.config.to_dict()
+    fields = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "head_dim", "rope_parameters")
+    differing = [field for field in fields if ours[field] != theirs.get(field)]
+    if differing:
+        raise ValueError(f"{folder} is no nano model of this version: its {', '.join(differing)} differ")
+    source = saved.state_dict()
     model = NanoModel()
     with torch.no_grad():
         for name, view in _pairs(model).items():

@@ -28,7 +28,11 @@ class Sampler:
         key = tuple(part for message in messages for part in (message["role"], message["content"]))
         ids = self._prompts.get(key)
         if ids is None:
-            text = self.tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
+            text = self.tokenizer.apply_chat_template(
+                [{"role": message["role"], "content": message["content"]} for message in messages],
+                tokenize=False,
+                add_generation_prompt=True,
+            )
             ids = self._core.encode(text, add_special_tokens=False).ids
             if len(self._prompts) > 200_000:
                 self._prompts.clear()
@@ -41,14 +45,21 @@ class Sampler:
 
     @torch.no_grad()
     def sample(
-        self, prompts: Sequence[Sequence[int]], limit: int, temperature: float, generator: torch.Generator, batch: int = 512
+        self,
+        prompts: Sequence[Sequence[int]],
+        limit: int,
+        temperature: float,
+        generator: torch.Generator,
+        batch: int = 512,
     ) -> list[tuple[list[int], list[float]]]:
         """Return for each prompt the sampled ids (closed by the end token unless ``limit`` came first) and their log-probabilities."""
         replies: list[tuple[list[int], list[float]]] = [([], [])] * len(prompts)
         order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
         for start in range(0, len(order), batch):
             chosen = order[start : start + batch]
-            for index, reply in zip(chosen, self._batch([prompts[i] for i in chosen], limit, temperature, generator), strict=True):
+            for index, reply in zip(
+                chosen, self._batch([prompts[i] for i in chosen], limit, temperature, generator), strict=True
+            ):
                 replies[index] = reply
         return replies
 
@@ -71,7 +82,12 @@ class Sampler:
                 break
             if going.float().mean() < 0.8:  # drop the finished rows once they cost something
                 kept = going.nonzero()[:, 0]
-                alive, drawn, positions, caches = alive[kept], drawn[kept], positions[kept], [cache[:, kept] for cache in caches]
+                alive, drawn, positions, caches = (
+                    alive[kept],
+                    drawn[kept],
+                    positions[kept],
+                    [cache[:, kept] for cache in caches],
+                )
             logits = self.model.decode(drawn, positions, caches)
             positions = positions + 1
         replies = []

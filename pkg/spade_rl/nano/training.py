@@ -87,10 +87,19 @@ def loss_of(model: NanoModel, examples: Sequence[Example], chunk: int) -> Tensor
 
 
 def train(
-    model: NanoModel, pools: Pools, *, seconds: float, rng: random.Random, progress: Callable[[Progress], None] | None = None
+    model: NanoModel,
+    pools: Pools,
+    *,
+    seconds: float,
+    rng: random.Random,
+    progress: Callable[[Progress], None] | None = None,
 ) -> int:
     """Train ``model`` in place for about ``seconds`` and leave the averaged weights in it; return the number of steps."""
-    matrices = [value for name, value in model.named_parameters() if value.ndim == 2 and name.startswith("blocks") and "qk_norm" not in name]
+    matrices = [
+        value
+        for name, value in model.named_parameters()
+        if value.ndim == 2 and name.startswith("blocks") and "qk_norm" not in name
+    ]
     chosen = {id(value) for value in matrices}
     others = [value for value in model.parameters() if id(value) not in chosen]
     optimizers: list[torch.optim.Optimizer] = [
@@ -116,7 +125,9 @@ def train(
                 "drill": rng.sample(pools.drills, DRILLS),
             }
         model.zero_grad(set_to_none=True)
-        losses = {name: float(loss_of(model, examples, 80 if name == "play" else 8)) for name, examples in parts.items()}
+        losses = {
+            name: float(loss_of(model, examples, 80 if name == "play" else 8)) for name, examples in parts.items()
+        }
         tokens += sum(len(example.ids) for examples in parts.values() for example in examples)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer in optimizers:

@@ -87,7 +87,9 @@ class Family:
 def write(family: Family, words: Sequence[str], level: int, style: int) -> str:
     """Return the source of an environment of ``family`` whose instances are made of ``words``."""
     if not words or not 1 <= level <= MAX_LEVEL:
-        raise ValueError(f"a {family.name} environment needs words and a level in 1..{MAX_LEVEL}, got {len(words)} and {level}")
+        raise ValueError(
+            f"a {family.name} environment needs words and a level in 1..{MAX_LEVEL}, got {len(words)} and {level}"
+        )
     head = _HEAD.format(name=CLASS_NAMES[style % 3], level=level, words=" ".join(words))
     return head + family.body + (family.tail or _TAILS[style // 3 % 2])
 

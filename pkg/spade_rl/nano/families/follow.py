@@ -21,7 +21,9 @@ def pointer_slip(observation: str, answer: str, _rng: random.Random) -> Slip:
 def _todo_slip(observation: str, answer: str, _rng: random.Random) -> Slip:
     _, index, _, count, word = observation.split(" ", 4)
     last, near = answer.startswith("end"), int(index) == int(count) - 1
-    return local_slip(int(count) - int(index), ["do " + word, "end " + word], answer, trap=0.5 if last else 0.25 if near else None)
+    return local_slip(
+        int(count) - int(index), ["do " + word, "end " + word], answer, trap=0.5 if last else 0.25 if near else None
+    )
 
 
 CHASE = Family(

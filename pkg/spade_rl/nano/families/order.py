@@ -22,7 +22,12 @@ def _first_slip(observation: str, answer: str, _rng: random.Random) -> Slip:
 def _mend_slip(observation: str, answer: str, _rng: random.Random) -> Slip:
     row, now = (part.split() for part in observation[4:].split("#")[0].split("|"))
     left = counter(observation)
-    return local_slip(left, [word for word, other in zip(row, now, strict=True) if word != other] or row, answer, trap=0.5 if left == 0 else None)
+    return local_slip(
+        left,
+        [word for word, other in zip(row, now, strict=True) if word != other] or row,
+        answer,
+        trap=0.5 if left == 0 else None,
+    )
 
 
 FIRST = Family(

@@ -11,7 +11,7 @@ import random
 from spade_rl.nano.families.base import Family, Slip, counter, local_slip
 
 
-def _bisect_slip(observation: str, answer: str, rng: random.Random) -> Slip:
+def _bisect_slip(observation: str, _answer: str, rng: random.Random) -> Slip:
     _, _, low, _, high, _, _ = observation.split()
     start, stop = int(low), int(high)
     edge = rng.choice([start, stop, rng.randint(start, stop), rng.randint(start, stop)])
