@@ -14,12 +14,13 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from spade_rl.config import Isolation
+from spade_rl.errors import SandboxError
 from spade_rl.sandbox import bundle, guest
 from spade_rl.sandbox.limits import FIRST_USER, USERS, Limits
 from spade_rl.sandbox.rootfs import GUEST, PYTHON, Interpreter
@@ -28,6 +29,7 @@ from spade_rl.sandbox.runtime import Runtime, die_with_parent
 DIAGNOSTICS_BYTES = 8192
 FOLDER_PREFIX = "spade-sandbox-"
 LOCK = "lock"
+END_SECONDS = 20.0
 # Users of workers on the host, for the weak level under root: far from any that a system gives away.
 HOST_FIRST_USER = 1_500_000_000
 
@@ -203,7 +205,7 @@ def remove_stale(base: Path) -> int:
         except OSError:
             continue
         else:
-            _kill_users_of(folder)
+            end_users_of(folder)
             shutil.rmtree(folder, ignore_errors=True)
             removed += 1
         finally:
@@ -211,16 +213,30 @@ def remove_stale(base: Path) -> int:
     return removed
 
 
-def _kill_users_of(folder: Path) -> None:
+def end_users_of(folder: Path, seconds: float = END_SECONDS) -> None:
+    """Kill every process whose command line names ``folder``, and return when they are gone.
+
+    What a killed sandbox had started dies with it, but a moment later. Blocks; raises SandboxError after ``seconds``.
+    """
+    deadline = time.monotonic() + seconds
+    while users := _users_of(folder):
+        if time.monotonic() > deadline:
+            raise SandboxError(f"processes of ended sandboxes do not die: {users}")
+        for pid in users:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def _users_of(folder: Path) -> list[int]:
     needle = os.fsencode(str(folder))
+    users = []
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            if needle in (entry / "cmdline").read_bytes():
-                os.kill(int(entry.name), signal.SIGKILL)
-        except OSError:
-            continue
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if needle in (entry / "cmdline").read_bytes():
+                    users.append(int(entry.name))
+    return users
 
 
 def hold_lock(folder: Path) -> int:
@@ -228,8 +244,3 @@ def hold_lock(folder: Path) -> int:
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     return lock
-
-
-def python_version() -> str:
-    """Return the version that zygotes must report."""
-    return sys.version.split()[0]

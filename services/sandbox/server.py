@@ -17,7 +17,7 @@ from spade_rl.rpc import Server
 from spade_rl.sandbox import metrics
 from spade_rl.sandbox.admission import admit
 from spade_rl.sandbox.episode import open_episode
-from spade_rl.sandbox.launch import FOLDER_PREFIX, Home, base_folder, hold_lock, remove_stale
+from spade_rl.sandbox.launch import FOLDER_PREFIX, Home, base_folder, end_users_of, hold_lock, remove_stale
 from spade_rl.sandbox.limits import EpisodeError, limits_of
 from spade_rl.sandbox.pool import Pool
 from spade_rl.sandbox.rootfs import ensure_rootfs, running_interpreter
@@ -93,8 +93,11 @@ async def open_pool(section: SandboxSection) -> AsyncIterator[Pool]:
         home = await asyncio.get_running_loop().run_in_executor(None, _prepare, section, base, folder)
         if home.runtime.isolation is not Isolation.GVISOR:
             _log.warning("generated code runs without gVisor, as configured", isolation=home.runtime.isolation.value)
-        async with Pool(home, section) as pool:
-            yield pool
+        try:
+            async with Pool(home, section) as pool:
+                yield pool
+        finally:
+            await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, end_users_of, folder))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)

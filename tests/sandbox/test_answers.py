@@ -5,7 +5,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from spade_rl.config import SandboxSection
 from spade_rl.sandbox.answers import encodable, parse_reset, parse_solution, parse_steps, refusal, reward_problem
@@ -21,6 +21,7 @@ anything = st.recursive(
 keys = st.sampled_from(["observation", "info", "results", "actions", "fault", "message", "more"])
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.dictionaries(keys, anything, max_size=7))
 def test_any_claim_is_parsed_or_refused(message: dict[str, object]) -> None:
     for parse in (
@@ -33,6 +34,7 @@ def test_any_claim_is_parsed_or_refused(message: dict[str, object]) -> None:
             parse(message)
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.text(alphabet=st.characters(), max_size=50))
 def test_text_becomes_encodable_and_honest_text_stays(text: str) -> None:
     made = encodable(text)
@@ -58,6 +60,7 @@ def test_an_info_is_an_object_in_json(info: str) -> None:
         parse_reset({"observation": "", "info": info}, LIMITS)
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.floats())
 def test_rewards_are_finite_and_small(reward: float) -> None:
     assert (reward_problem(reward) == "") == (math.isfinite(reward) and -1 <= reward <= 1)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from spade_rl.sandbox.frames import Frame, FrameReader, ProtocolViolation, encode
 from spade_rl.sandbox.guest import HEADER
@@ -19,6 +19,7 @@ frames = st.builds(
 )
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(frames, max_size=5), st.lists(st.integers(1, 40), max_size=200))
 def test_frames_survive_any_cutting_of_the_stream(sent: list[Frame], cuts: list[int]) -> None:
     stream = b"".join(encode(frame.sequence, frame.nonce, frame.message) for frame in sent)
@@ -30,6 +31,7 @@ def test_frames_survive_any_cutting_of_the_stream(sent: list[Frame], cuts: list[
     assert received == sent
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=4096))
 def test_garbage_is_refused_or_incomplete_and_nothing_else(data: bytes) -> None:
     reader = FrameReader(1024)
@@ -40,6 +42,7 @@ def test_garbage_is_refused_or_incomplete_and_nothing_else(data: bytes) -> None:
         pass
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.integers(1025, 2**32 - 1))
 def test_a_long_frame_is_refused_before_it_arrives(length: int) -> None:
     with pytest.raises(ProtocolViolation, match="at most 1024"):

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from spade_rl.sandbox.answers import Refusal, Reset, Step
 from spade_rl.sandbox.gates import (
@@ -55,6 +55,7 @@ def test_a_worker_that_ends_fails_the_gate_it_worked_for(gate: str) -> None:
     assert (failure.gate, failure.message) == (gate, "too late")
 
 
+@settings(max_examples=50, deadline=None)
 @given(
     st.sets(st.sampled_from(["reset", "other_reset", "solution", "steps", "other_steps"]), min_size=1),
     st.integers(0, INSTANCES - 1),
@@ -66,6 +67,7 @@ def test_missing_evidence_never_admits(missing: set[str], index: int) -> None:
     assert any(each.verdict is Verdict.FAILED for each in judge(evidence))
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.sampled_from(["reset", "other_reset", "solution", "steps", "other_steps"]), st.integers(0, INSTANCES - 1))
 def test_a_fault_anywhere_never_admits(name: str, index: int) -> None:
     evidence = good()
@@ -73,6 +75,7 @@ def test_a_fault_anywhere_never_admits(name: str, index: int) -> None:
     assert any("it raised" in each.message for each in judge(evidence) if each.verdict is Verdict.FAILED)
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.integers(0, INSTANCES))
 def test_luck_is_allowed_on_half_of_the_plays(wins: int) -> None:
     evidence = good()

@@ -72,7 +72,7 @@ async def lives(pool: Pool) -> None:
         ),
         ("while True:\n    try:\n        while True: pass\n    except BaseException: pass", FaultKind.DEADLINE),
         ("x = bytearray(1 << 36)", FaultKind.MEMORY),
-        ("x = []\nwhile True: x.append(bytearray(1 << 20))", FaultKind.MEMORY),
+        ("x = []\nwhile True: x.append(bytearray(1 << 26))", FaultKind.MEMORY),
         ("sys.exit(0)", FaultKind.EXCEPTION),
         ("raise KeyboardInterrupt", FaultKind.EXCEPTION),
         ("os._exit(3)", FaultKind.EXIT),

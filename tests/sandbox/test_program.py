@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from spade_rl.sandbox.normalise import normalised_digest
 from spade_rl.sandbox.program import MAX_SOURCE_BYTES, StaticRefusal, analyse
@@ -96,6 +96,7 @@ def test_the_ways_to_take_a_seed(signature: str) -> None:
     analyse(GOOD.replace("reset(self, seed)", signature))
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.text(max_size=300))
 def test_no_text_does_more_than_be_refused(source: str) -> None:
     refused(source)
@@ -108,6 +109,7 @@ def digest(source: str) -> str:
     return normalised_digest(ast.parse(source))
 
 
+@settings(max_examples=50, deadline=None)
 @given(identifiers, identifiers, st.text(alphabet="abc #", max_size=20))
 def test_names_comments_documentation_and_layout_do_not_count(name: str, attribute: str, remark: str) -> None:
     other = (
@@ -119,6 +121,7 @@ def test_names_comments_documentation_and_layout_do_not_count(name: str, attribu
     assert digest(other) == digest(GOOD)
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.integers(10, 10**6))
 def test_constants_count(number: int) -> None:
     assert digest(GOOD.replace("9", str(number))) != digest(GOOD)

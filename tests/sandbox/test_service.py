@@ -191,7 +191,7 @@ async def test_more_sources_than_sandboxes_take_turns(stub: SandboxServiceStub) 
         await call.code()
         return answer.WhichOneof("response")
 
-    assert [await one(number) for number in range(6)] == ["reset"] * 6
+    assert [await one(number) for number in range(5)] == ["reset"] * 5
     assert (await status(stub)).live_sandboxes <= 4
 
 
