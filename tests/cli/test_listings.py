@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from spade_rl.cli.environments import regret_text
+from spade_rl.memory.records import Statistics
 
 
 @pytest.fixture
@@ -90,3 +93,10 @@ def test_listings_warn_of_a_weaker_isolation(spade: Callable[..., Any], make_run
     run.cycle(0)
     for command in (("envs", "list"), ("episodes", "list", "--json"), ("report",)):
         assert "Warning: weaker isolation: bubblewrap" in spade(*command).stderr
+
+
+def test_a_regret_that_was_not_measured_is_a_dash() -> None:
+    measured = Statistics("a", 4, 4, 0.5, 0.8, 0.3, 0.1, 0.5, 0, False, "", True)
+    assert regret_text(measured) == "+0.300 ± 0.100"
+    assert regret_text(replace(measured, hinted_plays=0, regret=0.0)) == "–"
+    assert regret_text(None) == "–"

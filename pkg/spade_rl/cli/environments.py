@@ -16,7 +16,7 @@ from spade_rl.cli.runs import DEFAULT_RUNS_DIR, RunArgument, RunOption, RunsDir,
 from spade_rl.report.text import short_digest, visible
 
 if TYPE_CHECKING:
-    from spade_rl.memory.records import StoredEnvironment
+    from spade_rl.memory.records import Statistics, StoredEnvironment
 
 app = typer.Typer(help="The environments of a run.", no_args_is_help=True)
 app.command("replay")(replay)
@@ -38,6 +38,11 @@ def _key(stored: StoredEnvironment, order: Order) -> tuple[float, int, str]:
     return (value, stored.cycle, stored.environment.digest)
 
 
+def regret_text(known: Statistics | None) -> str:
+    """Return the regret, or a dash where the hinted arm was not played."""
+    return f"{known.regret:+.3f} ± {known.regret_standard_error:.3f}" if known and known.hinted_plays else "–"
+
+
 def _row(stored: StoredEnvironment) -> tuple[object, ...]:
     known = stored.statistics
     state = "new" if known is None else "quarantined" if known.quarantined else "closed" if known.closed else "in play"
@@ -48,7 +53,7 @@ def _row(stored: StoredEnvironment) -> tuple[object, ...]:
         known.plain_plays + known.hinted_plays if known else 0,
         percent(known.win_rate if known else None, 0),
         percent(known.hinted_win_rate if known and known.hinted_plays else None, 0),
-        f"{known.regret:+.3f} ± {known.regret_standard_error:.3f}" if known else "–",
+        regret_text(known),
         number(known.designer_reward if known and known.closed else None, 2),
         state,
     )
@@ -135,8 +140,12 @@ def _print_environment(stored: StoredEnvironment, solution: list[str]) -> None:
     if known:
         facts += [
             ("plays", f"{known.plain_plays} without hint, {known.hinted_plays} with, {known.void_episodes} void"),
-            ("won", f"{known.win_rate:.0%} without hint, {known.hinted_win_rate:.0%} with"),
-            ("regret", f"{known.regret:+.3f} ± {known.regret_standard_error:.3f}"),
+            (
+                "won",
+                f"{known.win_rate:.0%} without hint"
+                + (f", {known.hinted_win_rate:.0%} with" if known.hinted_plays else ""),
+            ),
+            ("regret", regret_text(known)),
             ("designer reward", number(known.designer_reward) if known.closed else "its window is still open"),
         ]
         if known.quarantined:
@@ -147,10 +156,14 @@ def _print_environment(stored: StoredEnvironment, solution: list[str]) -> None:
         )
     for name, value in facts:
         out().print(Text(f"{name:>16}  ", style="dim") + shown(value))
-    for title, body in (("Source", None), ("Hint", one.hint), ("Document", made.document_excerpt)):
-        out().print(Text(f"\n{title}", style="bold"))
-        out().print(
-            Syntax(visible(one.source), "python", theme="ansi_dark", word_wrap=True, background_color="default")
-            if body is None
-            else shown(body or "none")
-        )
+    console = out()
+    console.print(Text("\nSource", style="bold"))
+    # Piped, the source comes as it is, without the padding that colours need.
+    console.print(
+        Syntax(visible(one.source), "python", theme="ansi_dark", word_wrap=True)
+        if console.is_terminal
+        else shown(one.source)
+    )
+    for title, body in (("Hint", one.hint), ("Document", made.document_excerpt)):
+        console.print(Text(f"\n{title}", style="bold"))
+        console.print(shown(body or "none"))

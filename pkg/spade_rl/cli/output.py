@@ -13,7 +13,7 @@ import sys
 import traceback
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TextIO, TypeVar
 
 import typer
 from rich.console import Console
@@ -32,14 +32,24 @@ INTERRUPTED = 130
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
+# Where no terminal says how wide it is: wide enough for every table.
+PIPE_WIDTH = 160
+
+
+def _console(stream: TextIO, *, stderr: bool) -> Console:
+    if stream.isatty() or "COLUMNS" in os.environ:
+        return Console(stderr=stderr, highlight=False)
+    return Console(stderr=stderr, highlight=False, soft_wrap=True, width=PIPE_WIDTH)
+
+
 def out() -> Console:
     """Return the console of results."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return _console(sys.stdout, stderr=False)
 
 
 def err() -> Console:
     """Return the console of everything else."""
-    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+    return _console(sys.stderr, stderr=True)
 
 
 def emit(value: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ def turns(exchanges: Iterable[ShownTurn], last_observation: str) -> RenderableTy
         parts.append(Rule(Text(f"turn {index}"), align="left", style="dim"))
         parts.append(shown(turn.observation))
         parts.append(Padding(shown(turn.reply, "bold cyan"), (0, 0, 0, 2)))
-        if turn.action and turn.action != turn.reply:
+        if turn.action and turn.action != turn.reply.strip():
             parts.append(Padding(Text("action: ", style="dim") + shown(turn.action, "cyan"), (0, 0, 0, 2)))
         if turn.reward:
             parts.append(Padding(Text(f"reward {turn.reward:+.2f}", style="dim"), (0, 0, 0, 2)))
