@@ -14,6 +14,8 @@ from collections.abc import Sequence
 MAX_HINT = 16384
 # A step of several that is shorter ("3", "n") stands in any advice by chance.
 MIN_VALUE = 2
+# Words that may stand between two steps that a hint lists.
+BETWEEN = 2
 _THINK = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)
 _TOKEN = re.compile(r"\w+(?:\.\d+)?|[^\w\s]", re.UNICODE)
 
@@ -34,14 +36,30 @@ def _stands_in(needle: Sequence[str], text: Sequence[str]) -> bool:
     return size > 0 and any(list(text[i : i + size]) == list(needle) for i in range(len(text) - size + 1))
 
 
+def _listed_in(needle: Sequence[str], text: Sequence[str]) -> bool:
+    """Whether the words of ``needle`` stand in ``text`` in order, each soon after the one before."""
+    for start, word in enumerate(text):
+        if not needle or word != needle[0]:
+            continue
+        at = start
+        for wanted in needle[1:]:
+            ahead = text[at + 1 : at + 2 + BETWEEN]
+            if wanted not in ahead:
+                break
+            at += 1 + ahead.index(wanted)
+        else:
+            return True
+    return False
+
+
 def vocabulary(source: str) -> frozenset[str]:
-    """Return the strings that a program spells out, folded: the words of its rules, such as ``end`` or ``left``."""
+    """Return the words of the strings that a program spells out: those of its rules and of its material."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()
-    literals = (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant))
-    return frozenset(value.strip().casefold() for value in literals if isinstance(value, str))
+    literals = (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+    return frozenset(token for literal in literals for token in _tokens(literal))
 
 
 def leaked(hint: str, solution: Sequence[str], *, source: str, observation: str) -> str:
@@ -51,21 +69,19 @@ def leaked(hint: str, solution: Sequence[str], *, source: str, observation: str)
 
     One action, or the same one again and again: its value must not stand in the hint, unless it is a choice that the
     program spells out and the observation offers. Several: the hint must not list them in their order, nor hold
-    one that the program does not spell out (which makes it a value of the instance, not a word of the rules). Words
+    one that the program does not spell out, which makes it a value of the instance and no word of the rules. Words
     and numbers are compared whole, whatever their case and whatever stands between them.
     """
     said, rules = _tokens(hint), vocabulary(source)
     steps = [step for step in solution if step.strip()]
-    values = list(dict.fromkeys(steps))
+    values = {step: _tokens(step) for step in steps}
     if len(values) == 1:
-        only = _tokens(values[0])
-        offered = values[0].strip().casefold() in rules and _stands_in(only, _tokens(observation))
-        return values[0] if _stands_in(only, said) and not offered else ""
-    named = [token for step in steps for token in _tokens(step)]
-    if _stands_in(named, [word for word in said if word in set(named)]):
+        [(only, tokens)] = values.items()
+        offered = rules.issuperset(tokens) and _stands_in(tokens, _tokens(observation))
+        return only if _stands_in(tokens, said) and not offered else ""
+    if _listed_in([token for step in steps for token in values[step]], said):
         return ", ".join(steps)
-    for value in values:
-        own = value.strip().casefold()
-        if len(own) >= MIN_VALUE and own not in rules and _stands_in(_tokens(value), said):
+    for value, tokens in values.items():
+        if len(value.strip()) >= MIN_VALUE and not rules.issuperset(tokens) and _stands_in(tokens, said):
             return value
     return ""

@@ -73,7 +73,8 @@ async def serve(config: RunConfig, *, run_dir: Path, address: str, endpoints: En
         channels = [
             await stack.enter_async_context(open_channel(_target(target, service)))
             for service, target in (
-                ("inference", endpoints.inference),
+                # Without an address of its own, the engine is where the agent is.
+                ("inference", endpoints.inference or endpoints.agent),
                 ("sandbox", endpoints.sandbox),
                 ("memory", endpoints.memory),
             )

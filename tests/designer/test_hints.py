@@ -44,6 +44,15 @@ def test_leaks(hint: str, solution: list[str], answer: str) -> None:
     assert leaked(hint, solution, source=MAZE, observation="You stand in a maze.") == answer
 
 
+def test_words_of_the_programs_material_are_no_answers() -> None:
+    source = (
+        "class E:\n    def reset(self, seed):\n        w = ' the first word of a page'.split()\n        return w, {}\n"
+    )
+    hint = "Of the words after ? name the one that stands earlier. At # 0 say end."
+    assert leaked(hint, ["the", "word", "end"], source=source + "    e = 'end'\n", observation="row the word") == ""
+    assert leaked("Say amber at last.", ["the", "amber"], source=source, observation="row the word") == "amber"
+
+
 def test_a_choice_that_is_offered_anyway_may_be_named() -> None:
     source = "class E:\n    def reset(self, seed):\n        return 'heads or tails', {}\n    a = 'heads'\n"
     hint = "If the sum is even say heads, else tails."
