@@ -65,7 +65,7 @@ async def test_two_processes_serve_and_end_together(model_folder: Path, tmp_path
         try:
             async with open_channel(address) as channel:
                 stub = learner_pb2_grpc.LearnerServiceStub(channel)
-                policy = await stub.GetPolicy(learner_pb2.GetPolicyRequest(), timeout=150, wait_for_ready=True)
+                policy = await stub.GetPolicy(learner_pb2.GetPolicyRequest(), timeout=200, wait_for_ready=True)
                 answer = await stub.Train(requests(0, make_samples(1)), timeout=60)
             assert (policy.engine, answer.policy_version) == ("deepspeed", 1)
             assert load_file(Path(answer.uri) / "model.safetensors")
