@@ -14,6 +14,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -239,8 +240,13 @@ def _users_of(folder: Path) -> list[int]:
     return users
 
 
-def hold_lock(folder: Path) -> int:
-    """Lock a service's folder until the returned descriptor is closed."""
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def make_folder(base: Path) -> tuple[Path, int]:
+    """Make a service's folder; it is the service's for as long as the returned descriptor of its lock is open."""
+    # Locked before it has the name by which others look for folders that nobody locks.
+    hidden = Path(tempfile.mkdtemp(prefix="." + FOLDER_PREFIX, dir=base))
+    lock = os.open(hidden / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    return lock
+    folder = hidden.with_name(hidden.name[1:])
+    hidden.rename(folder)
+    folder.chmod(0o711)
+    return folder, lock

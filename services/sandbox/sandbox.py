@@ -118,13 +118,11 @@ class Sandbox:
     async def start(self) -> None:
         """Start the process and wait for its zygote. Raises SandboxError."""
         began = time.monotonic()
-        sockets = socket_folder(self._home, self.name)
-        sockets.mkdir(parents=True, mode=0o700)
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind(str(sockets / "host.sock"))
-        (sockets / "host.sock").chmod(0o600)
-        self._server = await self._loop.create_unix_server(lambda: _Peer(self), sock=listener, backlog=512)
-        self._process = launch(self._home, self.name, self._exited)
+        try:
+            await self._launch()
+        except OSError as error:
+            raise SandboxError(f"a sandbox could not start: {error}") from error
+        assert self._process is not None
         try:
             async with asyncio.timeout(START_SECONDS):
                 await asyncio.shield(self._ready)
@@ -135,6 +133,15 @@ class Sandbox:
         # Away from the loop: the process table is read once.
         self._memory_file = await self._loop.run_in_executor(None, open_memory_file, self._process.pid)
         metrics.SANDBOX_START_SECONDS.observe(time.monotonic() - began)
+
+    async def _launch(self) -> None:
+        sockets = socket_folder(self._home, self.name)
+        sockets.mkdir(parents=True, mode=0o700)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(sockets / "host.sock"))
+        (sockets / "host.sock").chmod(0o600)
+        self._server = await self._loop.create_unix_server(lambda: _Peer(self), sock=listener, backlog=512)
+        self._process = launch(self._home, self.name, self._exited)
 
     async def load(self, program: Program) -> None:
         """Give the zygote its program. Raises EpisodeError if it does not compile there, or the sandbox is lost."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from spade_rl.rpc import Server
 from spade_rl.sandbox import metrics
 from spade_rl.sandbox.admission import admit
 from spade_rl.sandbox.episode import open_episode
-from spade_rl.sandbox.launch import FOLDER_PREFIX, Home, base_folder, end_users_of, hold_lock, remove_stale
+from spade_rl.sandbox.launch import Home, base_folder, end_users_of, make_folder, remove_stale
 from spade_rl.sandbox.limits import EpisodeError, limits_of
 from spade_rl.sandbox.pool import Pool
 from spade_rl.sandbox.rootfs import ensure_rootfs, running_interpreter
@@ -87,8 +86,7 @@ async def open_pool(section: SandboxSection) -> AsyncIterator[Pool]:
     Raises ConfigurationError, which says what to do, if the isolation asked for cannot be given.
     """
     base = base_folder()
-    folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=base))
-    lock = hold_lock(folder)
+    folder, lock = make_folder(base)
     try:
         home = await asyncio.get_running_loop().run_in_executor(None, _prepare, section, base, folder)
         if home.runtime.isolation is not Isolation.GVISOR:
@@ -109,7 +107,6 @@ def _prepare(section: SandboxSection, base: Path, folder: Path) -> Home:
         _log.warning("removed what dead sandbox services had left", services=removed)
     interpreter = running_interpreter()
     root = ensure_rootfs(interpreter)
-    folder.chmod(0o711)
     return Home(folder, root, interpreter, find_runtime(section, root, folder / "state"), limits_of(section))
 
 

@@ -19,7 +19,7 @@ from spade_rl.config import Endpoints, Isolation, RunConfig, SandboxSection, dum
 from spade_rl.errors import CapacityError, ConfigurationError
 from spade_rl.rpc import calling, open_channel
 from spade_rl.sandbox.check import check_file
-from spade_rl.sandbox.launch import FOLDER_PREFIX, base_folder, hold_lock, remove_stale
+from spade_rl.sandbox.launch import FOLDER_PREFIX, base_folder, make_folder, remove_stale
 from spade_rl.sandbox.server import serve
 from spade_rl.v1 import environment_pb2, sandbox_pb2
 from spade_rl.v1.sandbox_pb2_grpc import SandboxServiceStub
@@ -270,9 +270,7 @@ async def test_nothing_is_left_when_the_service_is_killed(
 
 
 async def test_a_living_services_folder_is_not_stale(tmp_path: Path) -> None:
-    folder = tmp_path / (FOLDER_PREFIX + "living")
-    folder.mkdir()
-    lock = hold_lock(folder)
+    folder, lock = make_folder(tmp_path)
     assert remove_stale(tmp_path) == 0
     os.close(lock)
     assert remove_stale(tmp_path) == 1
