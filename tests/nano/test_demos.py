@@ -56,7 +56,7 @@ def test_plays_cover_all_families_with_and_without_hints(demonstrator: Demonstra
         "up",
         "get",
         "hit",
-        "all",
+        "got",
         "inv",
         "dn",
     }

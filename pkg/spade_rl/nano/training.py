@@ -22,11 +22,11 @@ from spade_rl.nano.model import NanoModel
 from spade_rl.nano.sampling import END_ID, PAD_ID, Sampler
 
 LEARNING_RATE = 3e-3  # of AdamW, for embeddings and norms
-MATRIX_RATE = 5e-3  # of Muon, for the blocks' matrices: about twice the progress a step of AdamW alone
+MATRIX_RATE = 8e-3  # of Muon, for the blocks' matrices: about twice the progress a step of AdamW alone
 COPY_WEIGHT = 3.0
-DRILL_SHARE = 0.02  # of the time, at the start
+DRILL_SHARE = 0.01  # of the time, at the start
 AVERAGED_SHARE = 0.25  # of the time, at the end
-PLAYS, DESIGNS, HINTS, DRILLS = 80, 14, 1, 5  # sequences a step
+PLAYS, DESIGNS, HINTS, DRILLS = 80, 17, 3, 3  # sequences a step
 FIRST_DRILLS = 40
 
 

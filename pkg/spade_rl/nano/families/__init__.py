@@ -18,7 +18,7 @@ SKILLS = {skill: tuple(f for f in DESIGNED if f.skill == skill) for skill in dic
 # Every observation begins with its family's word, so a program's family is read off what it shows.
 KEYWORDS = {
     "map": "chase", "job": "todo", "row": "first", "fix": "mend", "saw": "rooms", "key": "probe",
-    "up": "climb", "get": "pack", "hit": "bisect", "all": "gap", "inv": "trace", "dn": "sink",
+    "up": "climb", "get": "pack", "hit": "bisect", "got": "gap", "inv": "trace", "dn": "sink",
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ def _middle(observation: str) -> str:
 
 def _gap_slip(observation: str, answer: str, _rng: random.Random) -> Slip:
     left = counter(observation)
-    got = observation.split("|")[1].split("#")[0].split()
+    got = observation.split("|")[0].split()[1:]
     return local_slip(left, got, answer, trap=0.5 if left == 0 else None)
 
 
@@ -69,17 +69,17 @@ GAP = Family(
     "gap",
     "search",
     (
-        "Name the word of the left list that is missing on the right. If none is missing say end.",
-        "Look for each word after the bar; say the one that is not there. End when all are there.",
+        "Name the word after the bar that is not in the first list. If none is new say end.",
+        "Look for each word after the bar in the first list; say the one that is not there. End when all are there.",
     ),
     """\
         m = ' '.join(w)
         self.o, self.a = [], []
         for i in range(k):
             v = r.sample(w, len(w))
-            self.o.append(f'all {m} | ' + ' '.join(v[1:]) + f' # {k - i}')
+            self.o.append('got ' + ' '.join(v[1:]) + f' | {m} # {k - i}')
             self.a.append(v[0])
-        self.o.append(f'all {m} | ' + ' '.join(r.sample(w, len(w))) + ' # 0')
+        self.o.append('got ' + ' '.join(r.sample(w, len(w))) + f' | {m} # 0')
         self.a.append('end')
 """,
     _gap_slip,
