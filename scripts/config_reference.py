@@ -16,6 +16,7 @@ import annotated_types
 import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+
 from spade_rl.config import RunConfig, presets
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"

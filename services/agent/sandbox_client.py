@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
+
 from spade_rl.agent.episode import Outcome
 from spade_rl.errors import DeadlineError, EnvironmentFault, SandboxError
 from spade_rl.rpc import as_spade_error

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 
 import grpc
+
 from spade_rl.agent.conversation import PromptEncoder
 from spade_rl.agent.engine.interface import Engine
 from spade_rl.agent.engine.remote import RemoteEngine

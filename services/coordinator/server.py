@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import grpc
+
 from spade_rl.config import Endpoints, RunConfig
 from spade_rl.coordinator.clients import connected
 from spade_rl.coordinator.run import Run

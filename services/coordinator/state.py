@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict, ParseDict
+
 from spade_rl.errors import ConfigurationError
 from spade_rl.v1 import designer_pb2, environment_pb2
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 import grpc
+
 from spade_rl.config import RunConfig
 from spade_rl.designer import wire
 from spade_rl.designer.attempts import Reply, Report

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 
 import grpc
+
 from spade_rl.config import Endpoints, RunConfig
 from spade_rl.designer import wire
 from spade_rl.designer.clients import Engine, Memory, Sandbox

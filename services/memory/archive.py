@@ -14,6 +14,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sqlalchemy import Select, delete, func, insert, select
+from sqlalchemy.orm import InstrumentedAttribute, Session, defer, load_only
+
 from spade_rl.errors import ConfigurationError, MemoryStoreError
 from spade_rl.memory.content import ContentStore, part_name
 from spade_rl.memory.database import open_database, storing
@@ -39,8 +42,6 @@ from spade_rl.memory.rows import (
     trajectory_row,
 )
 from spade_rl.memory.schema import AttemptRow, Base, EnvironmentRow, StatisticsRow, TrajectoryRow
-from sqlalchemy import Select, delete, func, insert, select
-from sqlalchemy.orm import InstrumentedAttribute, Session, defer, load_only
 
 TRAJECTORIES_FOLDER = "trajectories"
 # Below the limits on a statement's parameters of both databases.

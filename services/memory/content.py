@@ -17,6 +17,7 @@ from typing import Any
 import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from spade_rl.memory.records import Segment, Trajectory, TrajectoryHeader, Turn
 
 _SEGMENT = pa.struct(

@@ -18,11 +18,12 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from spade_rl.errors import ConfigurationError, MemoryStoreError
-from spade_rl.memory.schema import Base
 from sqlalchemy import Connection, Engine, create_engine, event, inspect
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from spade_rl.errors import ConfigurationError, MemoryStoreError
+from spade_rl.memory.schema import Base
 
 DATABASE_NAME = "memory.sqlite"
 VERSION_TABLE = "spade_schema_version"

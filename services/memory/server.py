@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import grpc
+
 from spade_rl.config import Endpoints, MemorySection, RunConfig
 from spade_rl.memory import retrieval, wire
 from spade_rl.memory.archive import Archive

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc
+
 from spade_rl.config import Endpoints, RunConfig
 from spade_rl.errors import ConfigurationError, DeadlineError
 from spade_rl.regret import metrics

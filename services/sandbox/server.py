@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc
+
 from spade_rl.config import Endpoints, Isolation, RunConfig, SandboxSection
 from spade_rl.errors import ConfigurationError
 from spade_rl.rpc import Server

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from spade_rl.agent.conversation import LatestTurns, PromptEncoder, WholeHistory, start_conversation
 from spade_rl.agent.engine.interface import FinishReason, Generation
 from spade_rl.prompts import PromptStyle, agent_observation, agent_opening

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
+
 from spade_rl.agent.engine.interface import FinishReason, Generation, Prompt, generate_one
 from spade_rl.errors import ConfigurationError, DeadlineError, EngineError
-from transformers import AutoModelForCausalLM
 
 
 def prompts_of_many_lengths(count: int, *, seed: int = 0, longest: int = 60, tokens: int = 24) -> list[Prompt]:

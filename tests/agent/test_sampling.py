@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spade_rl.agent.engine.sampling import sample, uniforms
 
 seeds = st.integers(0, 2**63 - 1)

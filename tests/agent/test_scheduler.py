@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spade_rl.agent.engine.interface import FinishReason
 from spade_rl.agent.engine.scheduler import Scheduler, Sequenced, batches
 

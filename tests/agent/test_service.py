@@ -7,6 +7,7 @@ import textwrap
 
 import grpc
 import pytest
+
 from spade_rl.errors import ConfigurationError, DeadlineError, EngineError
 from spade_rl.prompts import PromptStyle, agent_observation, agent_opening
 from spade_rl.rpc import calling

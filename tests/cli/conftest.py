@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from spade_rl.cli.main import app
 from typer.testing import CliRunner, Result
+
+from spade_rl.cli.main import app
 
 # The runs that the report's tests are made of; test folders are no packages, so the module is loaded by its path.
 _spec = importlib.util.spec_from_file_location(

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from spade_rl.cli import doctor
 from spade_rl.cli.machine import NEEDED, Check, Gvisor, Health, Machine, checks, run_isolation
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from spade_rl.cli.environments import regret_text
 from spade_rl.memory.records import Statistics
 

@@ -7,9 +7,10 @@ from importlib.metadata import version
 from typing import Any
 
 import pytest
+from typer import Exit
+
 from spade_rl.cli.output import guarded, shown
 from spade_rl.errors import ConfigurationError, EngineError
-from typer import Exit
 
 HEAVY = ("torch", "transformers", "sqlalchemy", "pyarrow", "datasets", "deepspeed")
 

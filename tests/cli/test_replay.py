@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from spade_rl.cli.replay import Replay
 from spade_rl.cli.turns import ShownTurn
 from spade_rl.memory.archive import Archive

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from spade_rl.cli.runs import age, find_run
 from spade_rl.errors import ConfigurationError
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from spade_rl import local
 from spade_rl.cli.train import new_run_dir, split_items
 from spade_rl.config import load_config

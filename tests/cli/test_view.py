@@ -4,6 +4,7 @@ import io
 from typing import Any
 
 from rich.console import Console
+
 from spade_rl.cli.progress import LiveProgress, PlainProgress, clock, panel
 from spade_rl.cli.view import RunView, Stage, event_line
 

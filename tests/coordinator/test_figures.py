@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spade_rl.coordinator import samples
 from spade_rl.coordinator.figures import cycle_figures, mean_and_error, run_summary
 from spade_rl.coordinator.state import Figures, LiveEnvironment, RunState

@@ -4,6 +4,7 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spade_rl.coordinator.schedule import after_plays, closes_set, moved_averages, opens_set, slot_skills
 from spade_rl.coordinator.state import LiveEnvironment, RunState
 from spade_rl.v1 import designer_pb2, environment_pb2

@@ -6,6 +6,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spade_rl.coordinator.checkpoint import newest_checkpoint, save_checkpoint
 from spade_rl.coordinator.events import EventLog, read_events
 from spade_rl.coordinator.state import Figures, LiveEnvironment, RunState, dump_state, load_state

@@ -16,6 +16,9 @@ from typing import Any
 import grpc
 import pytest
 import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
 from spade_rl.config import Endpoints, RunConfig, validate_config
 from spade_rl.designer.server import serve as serve_designer
 from spade_rl.memory.server import serve as serve_memory
@@ -25,8 +28,6 @@ from spade_rl.sandbox.server import serve as serve_sandbox
 from spade_rl.v1 import inference_pb2, inference_pb2_grpc, trajectory_pb2
 from spade_rl.v1.designer_pb2_grpc import DesignerServiceStub
 from spade_rl.v1.memory_pb2_grpc import MemoryServiceStub
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"

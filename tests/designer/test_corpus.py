@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from spade_rl.designer.corpus import Document, FileCorpus, as_document
 from spade_rl.errors import ConfigurationError
 

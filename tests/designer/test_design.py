@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+
 from spade_rl.agent.server import serve as serve_agent
 from spade_rl.errors import ConfigurationError, DeadlineError, EngineError, SpadeError
 from spade_rl.rpc import calling

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spade_rl.designer.fitting import Seed, fit_prompt
 from spade_rl.errors import ConfigurationError
 from spade_rl.prompts import PromptStyle, designer_messages

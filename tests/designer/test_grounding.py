@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from spade_rl.config import GroundingSection
 from spade_rl.designer import grounding as module
 from spade_rl.designer.corpus import Document, FileCorpus

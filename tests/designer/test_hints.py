@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spade_rl.designer.hints import MAX_HINT, extract_hint, leaked
 
 MAZE = """

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from spade_rl.config import RunConfig, load_config
 from spade_rl.sandbox.runtime import describe_runtime
 

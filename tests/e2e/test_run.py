@@ -15,6 +15,7 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
+
 from spade_rl.coordinator.checkpoint import newest_checkpoint
 from spade_rl.coordinator.events import read_events
 from spade_rl.local import resume, train

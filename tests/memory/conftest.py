@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from spade_rl.memory.archive import Archive
 from spade_rl.memory.records import (
     AdmissionReport,

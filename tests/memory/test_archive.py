@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from spade_rl.errors import ConfigurationError, MemoryStoreError
 from spade_rl.memory.archive import Archive
 from spade_rl.memory.records import Record

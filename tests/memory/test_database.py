@@ -9,6 +9,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spade_rl.errors import ConfigurationError, MemoryStoreError
 from spade_rl.memory.archive import Archive
 from spade_rl.memory.database import VERSION_TABLE

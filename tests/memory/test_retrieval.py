@@ -6,6 +6,7 @@ import hashlib
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spade_rl.memory.records import Environment, Provenance, RefusedSource, Statistics, StoredEnvironment
 from spade_rl.memory.retrieval import (
     distance,

@@ -6,6 +6,7 @@ import random
 import re
 
 import pytest
+
 from spade_rl.nano.demos import COMPACT, Demonstrator, adapted_level
 from spade_rl.nano.evaluate import family_in, grounding_share, string_words
 from spade_rl.nano.families import FAMILIES, MAX_LEVEL, SKILLS, level_of

@@ -7,6 +7,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from spade_rl.nano.demos import load_trusted, taught, walk_through
 from spade_rl.nano.families import (
     DESIGNED,

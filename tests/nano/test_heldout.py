@@ -7,6 +7,7 @@ import random
 import re
 
 import pytest
+
 from spade_rl.nano.demos import Demonstrator, load_trusted
 from spade_rl.nano.families import FAMILIES, TRANSFER
 from spade_rl.nano.heldout import LEVELS, accuracy, instances, summarise

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
+
 from spade_rl.nano.build import ASSETS
 from spade_rl.nano.initial import initialise
 from spade_rl.nano.model import NanoModel, export, load
 from spade_rl.nano.sampling import END_ID, Sampler
 from spade_rl.nano.tokenizer import VOCABULARY, load_tokenizer
-from transformers import AutoModelForCausalLM
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,11 @@ import re
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from transformers import PreTrainedTokenizerFast
+
 from spade_rl.nano.build import ASSETS
 from spade_rl.nano.heldout import instances
 from spade_rl.nano.tokenizer import ASSISTANT, CHAT_TEMPLATE, END, SPECIAL_TOKENS, USER, VOCABULARY, load_tokenizer
-from transformers import PreTrainedTokenizerFast
 
 TOKENIZER = load_tokenizer(ASSETS)
 

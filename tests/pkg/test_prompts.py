@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spade_rl.documents import excerpt
 from spade_rl.prompts import (
     PromptStyle,

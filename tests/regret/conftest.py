@@ -14,13 +14,14 @@ from contextlib import AsyncExitStack
 
 import grpc
 import pytest
+from tiny_policy import write_policy
+
 from spade_rl.agent.server import serve as serve_agent
 from spade_rl.config import Endpoints, load_config
 from spade_rl.regret.server import serve as serve_regret
 from spade_rl.rpc import open_channel
 from spade_rl.sandbox.server import serve as serve_sandbox
 from spade_rl.v1 import regret_pb2_grpc
-from tiny_policy import write_policy
 
 
 @pytest.fixture(scope="session")

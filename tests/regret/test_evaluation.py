@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spade_rl.errors import SpadeError
 from spade_rl.regret.evaluation import HINTED, PLAIN, PlannedPlay, Played, evaluate, plan, summarise
 from spade_rl.seeds import play_seeds

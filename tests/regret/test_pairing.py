@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spade_rl.regret.pairing import paired_regret
 
 returns = st.dictionaries(st.integers(0, 30), st.floats(-1, 1), max_size=20)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spade_rl.regret.rewards import LOWEST, VARIANTS, Measured, blend, learning_potential, plateau, score
 from spade_rl.regret.rewards import regret as regret_reward
 

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 
 import pytest
+
 from spade_rl.config import RunConfig
 from spade_rl.errors import ConfigurationError, DeadlineError
 from spade_rl.regret.server import RegretServicer, longest_silence

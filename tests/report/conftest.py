@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from spade_rl.config import RunConfig, load_config
 from spade_rl.manifest import prepare_run_dir
 from spade_rl.memory.archive import Archive

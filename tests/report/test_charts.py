@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spade_rl.report.bars import Share, count_bars, interval_bars
 from spade_rl.report.charts import HEIGHT, LEFT, RIGHT, TOP, WIDTH, Series, line_chart, stacked_chart
 

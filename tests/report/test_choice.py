@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spade_rl.memory.records import Environment, Provenance, Statistics, StoredEnvironment, TrajectoryHeader
 from spade_rl.report.choice import best_environments, learnable, lineages, paired_plays, sampled_cycles
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from spade_rl.errors import ConfigurationError
 from spade_rl.report.events import RunState, read_log
 

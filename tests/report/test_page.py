@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from spade_rl.errors import ConfigurationError
 from spade_rl.report import write_report
 

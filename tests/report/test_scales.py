@@ -5,6 +5,7 @@ import math
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spade_rl.report.scales import Scale, finite, label, ticks, whole_ticks
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+
 from spade_rl.config import Isolation, SandboxSection
 from spade_rl.sandbox.pool import Pool
 from spade_rl.sandbox.server import open_pool

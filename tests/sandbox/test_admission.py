@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from spade_rl.sandbox.admission import Report, admit
 from spade_rl.sandbox.answers import Step
 from spade_rl.sandbox.episode import open_episode

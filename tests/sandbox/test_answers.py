@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from spade_rl.config import SandboxSection
 from spade_rl.sandbox.answers import encodable, parse_reset, parse_solution, parse_steps, refusal, reward_problem
 from spade_rl.sandbox.frames import ProtocolViolation

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from spade_rl.sandbox.frames import Frame, FrameReader, ProtocolViolation, encode
 from spade_rl.sandbox.guest import HEADER
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+
 from spade_rl.config import SandboxSection
 from spade_rl.sandbox.episode import open_episode
 from spade_rl.sandbox.limits import EpisodeError, FaultKind, Origin

@@ -5,6 +5,7 @@ import ast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from spade_rl.sandbox.normalise import normalised_digest
 from spade_rl.sandbox.program import MAX_SOURCE_BYTES, StaticRefusal, analyse
 

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from spade_rl.config import Isolation, SandboxSection
 from spade_rl.errors import ConfigurationError
 from spade_rl.sandbox import guest

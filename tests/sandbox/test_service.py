@@ -15,6 +15,7 @@ from pathlib import Path
 import grpc
 import pytest
 import pytest_asyncio
+
 from spade_rl.config import Endpoints, Isolation, RunConfig, SandboxSection, dump_config
 from spade_rl.errors import CapacityError, ConfigurationError
 from spade_rl.rpc import calling, open_channel

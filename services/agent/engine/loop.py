@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
+
 from spade_rl.agent import metrics
 from spade_rl.agent.engine.interface import Generation
 from spade_rl.agent.engine.runner import ModelRunner

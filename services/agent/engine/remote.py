@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 
 import grpc
+
 from spade_rl.agent.engine.interface import EngineStatus, Generation, Prompt
 from spade_rl.agent.wire import generation_from_wire, prompts_to_wire, status_from_wire
 from spade_rl.rpc import calling

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+
 from spade_rl.agent.engine.cache import SlotCache, Step
 from spade_rl.errors import ConfigurationError
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
 from spade_rl.agent.engine.interface import EngineStatus, Generation, Prompt
 from spade_rl.agent.engine.loop import EngineLoop, Exchange, Job
 from spade_rl.agent.engine.runner import ModelRunner, check_supported

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from alembic import context
+
 from spade_rl.memory.schema import Base
 
 context.configure(
