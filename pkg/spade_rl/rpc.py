@@ -33,7 +33,13 @@ CHANNEL_OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.http2.max_pings_without_data", 0),
 )
 # Without this two servers could share a port, and each would get a part of the calls.
-SERVER_OPTIONS = (*CHANNEL_OPTIONS, ("grpc.so_reuseport", 0))
+# Clients ping while a call is quiet, however long that is; by default a server takes that for abuse and ends the connection
+# after about two minutes.
+SERVER_OPTIONS = (
+    *CHANNEL_OPTIONS,
+    ("grpc.so_reuseport", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+)
 SERVICE_CONFIG = '{"loadBalancingConfig": [{"round_robin": {}}]}'
 
 _log = get_logger(__name__)
