@@ -155,11 +155,13 @@ def evaluate(
 
 def _load_sampler(model: str) -> Sampler:
     from transformers import PreTrainedTokenizerFast
+    from transformers.utils.logging import disable_progress_bar
 
     from spade_rl.models import model_location
     from spade_rl.nano.model import load
     from spade_rl.nano.sampling import Sampler
 
+    disable_progress_bar()
     folder = Path(model_location(model))
     if not (folder / "config.json").is_file():
         raise ConfigurationError(f"{folder} holds no nano model; build one with `spade nano build --out FOLDER`")
