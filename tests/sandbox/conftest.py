@@ -63,6 +63,13 @@ async def gvisor(gvisor_section: SandboxSection) -> AsyncIterator[Pool]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def weak() -> AsyncIterator[Pool]:
+    """A pool of plain processes, for what the level makes no difference to."""
+    async with open_pool(_section(Isolation.PROCESS)) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def patient(gvisor_section: SandboxSection) -> AsyncIterator[Pool]:
     """A pool for attacks that take their time on a busy machine."""
     async with open_pool(gvisor_section.model_copy(update={"call_seconds": 30.0})) as opened:

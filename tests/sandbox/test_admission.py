@@ -198,9 +198,9 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-async def test_each_gate_refuses_what_it_is_for(pool: Pool, name: str) -> None:
+async def test_each_gate_refuses_what_it_is_for(weak: Pool, name: str) -> None:
     source, gate, says = BROKEN[name]
-    report = await admit(pool, source, seed=5)
+    report = await admit(weak, source, seed=5)
     found, message = failed(report)
     assert (found, says in message) == (gate, True), (found, message)
     after = [verdict.verdict for verdict in report.verdicts][GATES.index(gate) + 1 :]
@@ -208,18 +208,18 @@ async def test_each_gate_refuses_what_it_is_for(pool: Pool, name: str) -> None:
     assert report.solution == ()
 
 
-async def test_a_duplicate_is_refused_whatever_its_names(pool: Pool) -> None:
-    first = await admit(pool, COMPACT, seed=1)
+async def test_a_duplicate_is_refused_whatever_its_names(weak: Pool) -> None:
+    first = await admit(weak, COMPACT, seed=1)
     renamed = COMPACT.replace("Env", "Other").replace("self.t", "self.turn") + "\n# a remark\n"
-    second = await admit(pool, renamed, seed=1, known=[first.normalised_digest])
+    second = await admit(weak, renamed, seed=1, known=[first.normalised_digest])
     assert failed(second)[0] == "duplicate"
     assert second.digest != first.digest
-    harder = await admit(pool, COMPACT.replace("k = 5", "k = 6"), seed=1, known=[first.normalised_digest])
+    harder = await admit(weak, COMPACT.replace("k = 5", "k = 6"), seed=1, known=[first.normalised_digest])
     assert harder.admitted
 
 
-async def test_equal_seeds_bring_equal_reports(pool: Pool) -> None:
-    first, second = [await admit(pool, COMPACT, seed=11) for _ in range(2)]
+async def test_equal_seeds_bring_equal_reports(weak: Pool) -> None:
+    first, second = [await admit(weak, COMPACT, seed=11) for _ in range(2)]
     assert (first.verdicts, first.solution, first.observation) == (second.verdicts, second.solution, second.observation)
-    other = await admit(pool, COMPACT, seed=12)
+    other = await admit(weak, COMPACT, seed=12)
     assert other.observation != first.observation
