@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import os
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -29,6 +30,8 @@ def train(config: RunConfig, *, run_dir: Path, listener: Listener | None = None)
     the cycle in progress is lost. Raises SpadeError.
     """
     run_id = prepare_run_dir(run_dir, config)
+    # Sandboxes need the cores that idle threads of torch would burn while they wait. Read when torch is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     with _locked(run_dir):
         return asyncio.run(_run(config, run_dir, run_id, listener))
 

@@ -46,6 +46,7 @@ class Run:
         self._stop.set()
         if self.status == coordinator_pb2.RUN_STATE_RUNNING:
             self.status = coordinator_pb2.RUN_STATE_STOPPING
+            self.events.progress(cycle=self.state.cycle, stage="stop", done=0, total=1)
 
     async def execute(self) -> dict[str, Any]:
         """Go on from the newest checkpoint, or begin; return the summary at the end.

@@ -32,5 +32,5 @@ def run_dir(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def gvisor() -> None:
     report = describe_runtime()
-    if not report.gvisor:
-        pytest.skip(f"gVisor does not run here: {report}")
+    if not report.usable:
+        pytest.skip(f"gVisor does not run here: {report.advice}")
