@@ -36,7 +36,7 @@ def check_consistent(run_dir: Path, cycles: int) -> None:
     assert len(environments) == sum(e["admitted"] for e in events)
     assert len(attempts) == sum(e["attempts"] for e in events)
     assert len(trajectories) == sum(e["episodes"] for e in events)
-    assert max(Counter(t.id for t in trajectories).values()) == 1
+    assert max(Counter(t.header.id for t in trajectories).values()) == 1
     assert max(Counter(e.environment.digest for e in environments).values()) == 1
 
 
