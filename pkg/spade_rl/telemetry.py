@@ -21,10 +21,9 @@ RPC_SECONDS = Histogram(
 ERRORS = Counter("spade_errors_total", "Failures by the boundary at which they happened.", ["boundary"])
 
 
-def configure_logging(level: str = "INFO", stream: object = None) -> None:
-    """Send structured logs of ``level`` and above to ``stream`` (standard error)."""
-    out = stream or sys.stderr
-    readable = bool(getattr(out, "isatty", lambda: False)())
+def configure_logging(level: str = "INFO") -> None:
+    """Send structured logs of ``level`` and above to standard error, wherever that goes when a line is written."""
+    readable = sys.stderr.isatty()
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -34,7 +33,7 @@ def configure_logging(level: str = "INFO", stream: object = None) -> None:
             structlog.dev.ConsoleRenderer() if readable else structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(out),  # type: ignore[arg-type]
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
         cache_logger_on_first_use=False,
     )
 

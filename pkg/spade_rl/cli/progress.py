@@ -111,5 +111,5 @@ def progress(view: RunView, log_level: str) -> Iterator[Listener]:
     shown_live = LiveProgress(view, console)
     with shown_live.live:
         # Inside the block standard error is the panel's own, which keeps logs from tearing it.
-        configure_logging(log_level, sys.stderr)
+        configure_logging(log_level)
         yield shown_live
