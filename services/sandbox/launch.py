@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import shutil
@@ -33,6 +34,10 @@ LOCK = "lock"
 END_SECONDS = 20.0
 # Users of workers on the host, for the weak level under root: far from any that a system gives away.
 HOST_FIRST_USER = 1_500_000_000
+HOST_RANGES = 6_000
+# Without gVisor all zygotes of the host see each other's workers, and each ends what it finds in its own range of
+# users: no two sandboxes may share one. The start differs from service to service.
+_host_ranges = itertools.count(int.from_bytes(os.urandom(2), "big"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +135,7 @@ def setup_of(home: Home, name: str) -> GuestSetup:
             return GuestSetup(FIRST_USER, False, False, "/tmp", "/proc", tuple(bundle.guest_path(version)))
         case Isolation.PROCESS:
             packages = () if home.interpreter.numpy is None else (str(home.interpreter.numpy.parent),)
-            first = HOST_FIRST_USER + (int.from_bytes(os.urandom(2), "big") % 600) * USERS
+            first = HOST_FIRST_USER + next(_host_ranges) % HOST_RANGES * USERS
             return GuestSetup(first, os.geteuid() == 0, True, str(home.folder / name / "tmp"), "/proc", packages)
 
 

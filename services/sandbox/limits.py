@@ -13,7 +13,7 @@ from spade_rl.config import SandboxSection
 
 # Users of workers inside gVisor, where nothing else has them.
 FIRST_USER = 20_000
-USERS = 1_000_000
+USERS = 100_000
 
 
 class Origin(StrEnum):
