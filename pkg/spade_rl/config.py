@@ -189,6 +189,9 @@ class LearnerSection(Section):
     designer_scale_cap: float = Field(50.0, gt=0, description="Cap of the scale of the designer's advantages.")
     kl: float = Field(0.0, ge=0, description="Weight of the divergence from the starting policy.")
     entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
+    epochs: int = Field(
+        1, ge=1, description="Passes over the samples of one update; from the second on the loss's clip bounds them."
+    )
     steps: int = Field(1, ge=1, description="Optimizer steps of one update; samples are dealt out among them.")
     micro_tokens: int = Field(16384, ge=64, description="Tokens in one forward and backward pass, padding included.")
     zero_stage: Literal[0, 1, 2, 3] = Field(1, description="DeepSpeed's ZeRO stage.")

@@ -135,8 +135,13 @@ class Learner:
             for index, (sample, advantage) in enumerate(zip(samples, shares.advantages, strict=True))
             if advantage is not None and sample.trained_tokens and self._weight[sample.role]
         ]
-        seed = derive_seed(self._config.run.seed, "update", update)
-        hands = deal(samples, used, steps=settings.steps, seed=seed)
+        hands = [
+            hand
+            for epoch in range(settings.epochs)
+            for hand in deal(
+                samples, used, steps=settings.steps, seed=derive_seed(self._config.run.seed, "update", update, epoch)
+            )
+        ]
         return [self._micro_batches(samples, shares, hand) for hand in hands if hand]
 
     def _micro_batches(self, samples: Sequence[Sample], shares: Credit, hand: Sequence[int]) -> list[MicroBatch]:

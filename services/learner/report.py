@@ -25,7 +25,7 @@ def update_metrics(
     """Return the metrics of an update.
 
     Losses are means over optimizer steps; shares, ratios, entropies and divergences (nats) are means over trained tokens. Tokens are counted
-    three ways: ``tokens_ROLE`` are trained, ``tokens_processed`` went through the model, ``tokens_padded`` among them only fill
+    three ways, each pass anew: ``tokens_ROLE`` are trained, ``tokens_processed`` went through the model, ``tokens_padded`` among them only fill
     rows. Staleness counts the updates since the version that sampled a sample's oldest trained token.
     """
     tally = sum((report.tally for report in reports), Tally.empty())

@@ -61,6 +61,17 @@ def test_an_update_makes_the_next_version_and_reports(learner: Learner) -> None:
         assert f"{name}_designer" in m
 
 
+def test_every_pass_takes_all_samples_again(make_config: Make, tmp_path: Path) -> None:
+    once, thrice = (
+        build_learner(make_config(steps=2, epochs=epochs), tmp_path / str(epochs)).train(0, make_samples(1)).metrics
+        for epochs in (1, 3)
+    )
+    assert thrice["optimizer_steps"] == 3 * once["optimizer_steps"]
+    assert thrice["tokens_agent"] == 3 * once["tokens_agent"]
+    # Only the first step meets the policy that sampled.
+    assert thrice["divergence_agent"] != once["divergence_agent"] or thrice["ratio_max_agent"] > once["ratio_max_agent"]
+
+
 def test_learning_raises_the_probability_of_what_paid(make_config: Make, tmp_path: Path) -> None:
     samples = [s for s in make_samples(0, designer=False) if s.group != "environment3/0"]
     learner = build_learner(make_config(loss="reinforce", learning_rate=1e-3), tmp_path)
