@@ -150,7 +150,8 @@ def agent_opening(style: PromptStyle, hint: str | None) -> list[Message]:
 def agent_observation(style: PromptStyle, observation: str, hint: str | None) -> Message:
     """Return one observation as a message; a compact agent sees the hint with every observation."""
     if style is PromptStyle.COMPACT and hint:
-        observation = f"{observation}\nHint: {hint}"
+        # Before the observation: what is asked must stand next to the reply, hint or not.
+        observation = f"Hint: {hint}\n{observation}"
     return {"role": "user", "content": observation}
 
 

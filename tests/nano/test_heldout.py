@@ -10,8 +10,8 @@ import pytest
 
 from spade_rl.nano.demos import Demonstrator, load_trusted
 from spade_rl.nano.families import FAMILIES, TRANSFER
-from spade_rl.nano.heldout import LEVELS, accuracy, instances, summarise
-from spade_rl.nano.words import documents
+from spade_rl.nano.heldout import LEVELS, accuracy, held_out_runs, instances, summarise
+from spade_rl.nano.words import Document, documents
 
 
 def run_of(source: str) -> str:
@@ -31,7 +31,7 @@ def test_set_is_large_covers_every_cell_and_needs_few_sandboxes() -> None:
 def test_set_never_changes() -> None:
     text = "\n".join(f"{i.id} {i.seed} {i.source}" for i in instances())
     assert (
-        hashlib.sha256(text.encode()).hexdigest() == "79289935ff4b1a67a7659e842481ab96d80350375b0fbf5144255ce6cacb5687"
+        hashlib.sha256(text.encode()).hexdigest() == "aa085a6330921024d1121b5c723ed5bb04bacdc2cf06d1715e23449225b6503d"
     )
 
 
@@ -55,13 +55,18 @@ def test_documents_of_both_splits_come_from_different_pages() -> None:
     assert not pages["train"] & pages["heldout"]
 
 
-def test_demonstrations_are_made_of_runs_of_the_training_documents() -> None:
-    training = "\n".join(" ".join(document.text.split()) for document in documents("train"))
-    demonstrator = Demonstrator(documents("train"), random.Random(5))
-    for _ in range(300):
-        demo = demonstrator.design()
-        for program in (demo.reply, demo.messages[0]["content"]):
-            assert all(run in training for run in re.findall(r'w = " ([^"]+)"', program))
+def test_no_demonstration_holds_a_held_out_run() -> None:
+    assert held_out_runs() == {run_of(i.source) for i in instances()}
+    demonstrator = Demonstrator(documents("train"), random.Random(5), held_out_runs())
+    for demo in [demonstrator.design() for _ in range(300)] + [demonstrator.drill() for _ in range(100)]:
+        assert not any(run in text for run in held_out_runs() for text in (demo.reply, demo.messages[0]["content"]))
+
+
+def test_a_passage_with_a_run_to_avoid_is_drawn_again() -> None:
+    text = "alpha bravo charlie delta echo foxtrot golf hotel " * 20
+    documents_ = (Document("a", "A", text), Document("b", "B", "kilo lima mike november oscar papa quebec romeo " * 20))
+    demonstrator = Demonstrator(documents_, random.Random(1), {"bravo charlie delta"})
+    assert not any("bravo charlie delta" in demonstrator.passage() for _ in range(300))
 
 
 def test_summary_counts_per_family_and_level() -> None:

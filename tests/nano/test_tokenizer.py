@@ -63,7 +63,11 @@ def test_every_digit_is_a_token(number: int) -> None:
 @pytest.mark.parametrize("words", ["database file", "rollback journal pages", "an unusual Zyzzyva word"])
 def test_words_are_tokenized_alike_in_document_program_and_observation(words: str) -> None:
     run = ids_of(" " + words)
-    for text in (f"Design order\nText: The {words} is read.", f'        w = " {words}".split()\n', f"row {words} # 3"):
+    for text in (
+        f"Design order\nText: The {words} is read.",
+        f'        w = " {words}".split()\n',
+        f"row # 3 {words} @ x",
+    ):
         ids = ids_of(text)
         assert any(ids[start : start + len(run)] == run for start in range(len(ids))), text
 

@@ -18,7 +18,8 @@ import torch
 
 from spade_rl.nano.demos import Demonstrator
 from spade_rl.nano.evaluate import judge_hints, judge_levels, play_held_out
-from spade_rl.nano.heldout import Summary
+from spade_rl.nano.heldout import Summary, held_out_runs
+from spade_rl.nano.initial import initialise
 from spade_rl.nano.model import NanoModel, export
 from spade_rl.nano.sampling import Sampler
 from spade_rl.nano.tokenizer import CHAT_TEMPLATE, train_tokenizer
@@ -60,27 +61,29 @@ def build(out: Path, minutes: float, seed: int = 0, report: Report | None = None
 
     say("demonstrations", 0.0, "learning the vocabulary")
     texts = documents("train")
-    demonstrator = Demonstrator(texts, rng)
+    demonstrator = Demonstrator(texts, rng, held_out_runs())
     tokenizer = train_tokenizer(vocabulary_texts(texts, demonstrator, rng))
     model = NanoModel()
+    initialise(model)
     sampler = Sampler(model, tokenizer)
     say("demonstrations", 0.1, "drawing demonstrations")
-    pools = Pools(demonstrator, sampler, min(1.0, minutes / POOL_MINUTES))
+    pools = Pools(demonstrator, sampler, min(1.0, max(0.01, minutes / POOL_MINUTES)))
 
     def show(step: Progress) -> None:
         losses = " ".join(f"{name} {value:.3f}" for name, value in step.losses.items())
         say("training", step.share, f"step {step.step}: {losses}, {step.tokens_per_second:.0f} tokens/s")
 
+    say("training", 0.0, f"{minutes:g} minutes")
     steps = train(model, pools, seconds=minutes * 60, rng=rng, progress=show)
 
     say("evaluation", 0.0, "hints and held-out plays")
     held_out = documents("heldout")
     hints_right = judge_hints(sampler, held_out, 100, temperature=0.3, seed=seed)
-    levels = judge_levels(sampler, held_out, 20, temperature=1.0, seed=seed)
+    levels = judge_levels(sampler, held_out, 15, temperature=1.0, seed=seed)
     plain = play_held_out(sampler, temperature=1.0, seed=seed, hinted=False)
     hinted = play_held_out(sampler, temperature=1.0, seed=seed, hinted=True)
     result = BuildResult(out, steps, sum(value.numel() for value in model.parameters()), hints_right, plain, hinted)
-    _write(out, sampler, _facts(result, minutes, seed, levels))
+    write_folder(out, sampler, _facts(result, minutes, seed, levels))
     say(
         "evaluation",
         1.0,
@@ -109,7 +112,7 @@ def _facts(result: BuildResult, minutes: float, seed: int, levels: dict[tuple[in
     }
 
 
-def _write(out: Path, sampler: Sampler, facts: dict[str, object]) -> None:
+def write_folder(out: Path, sampler: Sampler, facts: dict[str, object]) -> None:
     """Write the folder beside its place, then put it there; the old one is kept until the new one stands."""
     staging = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:

@@ -8,7 +8,8 @@ So the model starts weak and knows the right action nearly everywhere: what self
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from spade_rl.prompts import Message, PromptStyle, SeedExample, agent_observatio
 
 COMPACT = PromptStyle.COMPACT
 HINTED_ERRORS = 0.25  # the share of a teacher's errors that is left when it has a hint
+MIXED_PASSAGES = 0.4  # the share of passages that are words in random order
 DRILL_SKILL = "words"  # not a skill of a run: the reply is only a run of the document's words
 
 
@@ -48,18 +50,30 @@ def adapted_level(level: int, win_rate: float, rng: random.Random) -> int:
 
 
 class Demonstrator:
-    """Draws demonstrations from documents; everything depends on ``rng``."""
+    """Draws demonstrations from documents; everything depends on ``rng``. No passage holds a run of ``avoid``."""
 
-    def __init__(self, documents: Sequence[Document], rng: random.Random) -> None:
+    def __init__(self, documents: Sequence[Document], rng: random.Random, avoid: Collection[str] = ()) -> None:
         self._documents = documents
+        self._avoid = avoid
         self._rng = rng
+        self._words = sorted({word for document in documents for word in re.findall(r"[A-Za-z]+", document.text)})
 
     def passage(self) -> str:
-        """Return what a designer is shown of some document."""
+        """Return what a designer is shown: an excerpt of some document, or words of all documents in random order.
+
+        Nothing but copying helps with the latter, and rare words come as often as common ones.
+        """
+        while True:
+            passage = self._draw_passage()
+            if not any(run in passage for run in self._avoid):
+                return passage
+
+    def _draw_passage(self) -> str:
         rng = self._rng
-        return excerpt(
-            rng.choice(self._documents).text, rng.randint(EXCERPT_WORDS // 2, EXCERPT_WORDS), rng.getrandbits(32)
-        )
+        length = rng.randint(EXCERPT_WORDS // 2, EXCERPT_WORDS)
+        if rng.random() < MIXED_PASSAGES:
+            return " ".join(rng.choice(self._words) + rng.choice(("", "", "", "", ".", ",")) for _ in range(length))
+        return excerpt(rng.choice(self._documents).text, length, rng.getrandbits(32))
 
     def run(self, family: Family) -> tuple[str, list[str]]:
         """Return a passage and a run of its words that suits ``family``."""
@@ -140,9 +154,9 @@ class Demonstrator:
             if rng.random() < 0.25
             else []
         )
-        reply = f'w = " {stretch}".split()'
+        reply = f'" {stretch}"'
         messages = designer_messages(COMPACT, skill=DRILL_SKILL, document=passage, positives=seeds)
-        return Demo(tuple(messages), reply, (5, reply.rindex('"')))
+        return Demo(tuple(messages), reply, (1, len(reply) - 1))
 
     def hint(self) -> Demo:
         """Explain an environment."""

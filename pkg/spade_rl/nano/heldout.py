@@ -79,6 +79,14 @@ def instances() -> tuple[HeldOutInstance, ...]:
 
 
 @cache
+def held_out_runs() -> frozenset[str]:
+    """Return the runs of words that the held-out programs hold; training passages must not hold them."""
+    return frozenset(
+        source.split('w = " ', 1)[1].split('"', 1)[0] for source in {instance.source for instance in instances()}
+    )
+
+
+@cache
 def _training_text() -> str:
     return "\n".join(" ".join(document.text.split()) for document in documents("train"))
 

@@ -1,7 +1,7 @@
 """The nano model's mathematics, fused for two cores.
 
 The same function as ``transformers.Qwen3ForCausalLM`` (RMSNorm, norms on queries and keys, rotary positions,
-SwiGLU, tied head) with fewer and larger kernels, for supervised training and for evaluation in this package.
+SwiGLU) with fewer and larger kernels, for supervised training and for evaluation in this package.
 ``export`` and ``load`` convert to and from the Hugging Face folder that everything else reads; a test holds
 the two equal. Shapes: B sequences, T positions, H heads, D head size, C hidden size, V vocabulary.
 """
@@ -46,6 +46,7 @@ class NanoModel(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embedding = nn.Parameter(torch.randn(VOCABULARY, HIDDEN) * 0.02)
+        self.head = nn.Parameter(self.embedding.detach().clone())
         self.final_norm = nn.Parameter(torch.ones(HIDDEN))
         self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
         frequency = 1.0 / THETA ** (torch.arange(0, HEAD, 2).float() / HEAD)
@@ -70,7 +71,7 @@ class NanoModel(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return logits over the vocabulary."""
-        return F.linear(hidden, self.embedding)
+        return F.linear(hidden, self.head)
 
     def prefill(self, ids: Tensor, lengths: Tensor, room: int) -> tuple[Tensor, list[Tensor]]:
         """Read prompts, B T right-padded; return the next token's logits, B V, and a cache of ``room`` positions a layer."""
@@ -130,7 +131,7 @@ def _config() -> Qwen3Config:
         max_position_embeddings=CONTEXT,
         rms_norm_eps=EPSILON,
         rope_parameters={"rope_type": "default", "rope_theta": THETA},
-        tie_word_embeddings=True,
+        tie_word_embeddings=False,
         attention_dropout=0.0,
         pad_token_id=0,
         eos_token_id=1,
@@ -140,7 +141,11 @@ def _config() -> Qwen3Config:
 
 def _pairs(model: NanoModel) -> dict[str, Tensor]:
     """Name the fused parameters (as views) the way Hugging Face does."""
-    named = {"model.embed_tokens.weight": model.embedding.data, "model.norm.weight": model.final_norm.data}
+    named = {
+        "model.embed_tokens.weight": model.embedding.data,
+        "model.norm.weight": model.final_norm.data,
+        "lm_head.weight": model.head.data,
+    }
     for index, block in enumerate(model.layers):
         prefix = f"model.layers.{index}."
         named |= {
@@ -161,10 +166,7 @@ def _pairs(model: NanoModel) -> dict[str, Tensor]:
 def export(model: NanoModel) -> Qwen3ForCausalLM:
     """Return the Hugging Face model that computes the same."""
     exported = Qwen3ForCausalLM(_config())
-    missing = exported.load_state_dict({name: value.clone() for name, value in _pairs(model).items()}, strict=False)
-    if missing.unexpected_keys or set(missing.missing_keys) - {"lm_head.weight"}:
-        raise RuntimeError(f"the fused model and Qwen3ForCausalLM name different parameters: {missing}")
-    exported.tie_weights()
+    exported.load_state_dict({name: value.clone() for name, value in _pairs(model).items()}, strict=True)
     exported.generation_config.update(
         do_sample=True, temperature=1.0, top_k=0, top_p=1.0, eos_token_id=1, pad_token_id=0
     )

@@ -6,19 +6,19 @@ from spade_rl.nano.families.base import MAX_LEVEL, STYLES, Family, Slip, level_o
 from spade_rl.nano.families.count import CLIMB, PACK
 from spade_rl.nano.families.explore import PROBE, ROOMS
 from spade_rl.nano.families.follow import CHASE, TODO
-from spade_rl.nano.families.order import FIRST, MEND
+from spade_rl.nano.families.order import AFTER, LEAST
 from spade_rl.nano.families.search import BISECT, GAP
-from spade_rl.nano.families.transfer import SINK, TRACE
+from spade_rl.nano.families.transfer import MOST, SINK
 
-DESIGNED = (CHASE, TODO, FIRST, MEND, ROOMS, PROBE, CLIMB, PACK, BISECT, GAP)
-TRANSFER = (TRACE, SINK)
+DESIGNED = (CHASE, TODO, AFTER, LEAST, ROOMS, PROBE, CLIMB, PACK, BISECT, GAP)
+TRANSFER = (MOST, SINK)
 FAMILIES = {family.name: family for family in DESIGNED + TRANSFER}
 SKILLS = {skill: tuple(f for f in DESIGNED if f.skill == skill) for skill in dict.fromkeys(f.skill for f in DESIGNED)}
 
 # Every observation begins with its family's word, so a program's family is read off what it shows.
 KEYWORDS = {
-    "map": "chase", "job": "todo", "row": "first", "fix": "mend", "saw": "rooms", "key": "probe",
-    "up": "climb", "get": "pack", "hit": "bisect", "got": "gap", "inv": "trace", "dn": "sink",
+    "map": "chase", "job": "todo", "row": "after", "few": "least", "saw": "rooms", "key": "probe",
+    "up": "climb", "get": "pack", "hit": "bisect", "got": "gap", "big": "most", "dn": "sink",
 }  # fmt: skip
 
 

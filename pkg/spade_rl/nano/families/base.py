@@ -101,8 +101,8 @@ def level_of(source: str) -> int | None:
 
 
 def counter(observation: str) -> int:
-    """Return the number after the last ``#`` of an observation: the steps that are left."""
-    return int(observation.rsplit("#", 1)[1])
+    """Return the number after ``#`` in an observation."""
+    return int(observation.split("# ", 1)[1].split(" ", 1)[0])
 
 
 def local_slip(depth: int, choices: Sequence[str], answer: str, *, trap: float | None = None) -> Slip:

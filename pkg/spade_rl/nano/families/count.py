@@ -21,7 +21,7 @@ def counting_slip(observation: str, answer: str, _rng: random.Random) -> Slip:
 
 
 def _pack_slip(observation: str, answer: str, _rng: random.Random) -> Slip:
-    needs = {word: int(number) for word, number in re.findall(r"(\S+) (\d+)", observation[4:])}
+    needs = {word: int(number) for number, word in re.findall(r"(\d+) (\S+)", observation[4:])}
     left = sum(needs.values())
     return local_slip(left, [*needs, "end"], answer, trap=0.5 if left == 0 else None)
 
@@ -58,10 +58,10 @@ PACK = Family(
         self.o, self.a = [], []
         for i in range(len(w)):
             while c[i]:
-                self.o.append('get ' + ' '.join(f'{x} {y}' for x, y in zip(w, c)))
+                self.o.append('get ' + ' '.join(f'{y} {x}' for x, y in zip(w, c)))
                 self.a.append(w[i])
                 c[i] -= 1
-        self.o.append('get ' + ' '.join(x + ' 0' for x in w))
+        self.o.append('get ' + ' '.join('0 ' + x for x in w))
         self.a.append('end')
 """,
     _pack_slip,

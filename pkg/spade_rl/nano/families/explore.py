@@ -13,13 +13,13 @@ from spade_rl.nano.families.base import Family, Slip, counter, local_slip
 
 def _rooms_slip(observation: str, answer: str, rng: random.Random) -> Slip:
     left = counter(observation)
-    ways = observation.split("|")[1].split("#")[0].split()
+    ways = observation.split("|")[1].split()
     return local_slip(left, [*ways, "end"] if rng.random() < 0.3 else ways, answer, trap=0.5 if left == 0 else None)
 
 
 def _probe_slip(observation: str, answer: str, rng: random.Random) -> Slip:
     done = counter(observation)
-    word, mark = observation.split()[1:3]
+    word, mark = observation.split()[3:5]
     if mark == "?":
         return local_slip(done, [str(rng.randint(1, 9))], answer, trap=min(0.5, 0.25 + 0.01 * done))
     return local_slip(done, ["ask " + word, str(rng.randint(1, 9))], answer)
@@ -40,7 +40,7 @@ ROOMS = Family(
             s = [w[(i + j) % n] for j in range(n - 1)]
             x = w[i % n - 1]
             y = ' '.join(r.sample([x, r.choice(s)], 2))
-            self.o.append('saw ' + ' '.join(s) + f' | {y} # {k - i}')
+            self.o.append(f'saw # {k - i} ' + ' '.join(s) + f' | {y}')
             self.a.append(x if i < k else 'end')
 """,
     _rooms_slip,
@@ -59,9 +59,9 @@ PROBE = Family(
         while len(self.a) <= k:
             x, y = r.choice(w), r.randint(1, 9)
             if r.choice(w) >= x:
-                self.o.append(f'key {x} ? # {len(self.a)}')
+                self.o.append(f'key # {len(self.a)} {x} ?')
                 self.a.append('ask ' + x)
-            self.o.append(f'key {x} = {y} # {len(self.a)}')
+            self.o.append(f'key # {len(self.a)} {x} = {y}')
             self.a.append(str(y))
 """,
     _probe_slip,

@@ -11,9 +11,9 @@ import random
 from spade_rl.nano.families.base import Family, Slip, counter, local_slip
 
 
-def pointer_slip(observation: str, answer: str, _rng: random.Random) -> Slip:
+def _chase_slip(observation: str, answer: str, _rng: random.Random) -> Slip:
     """Err by another word of the map, or by stopping early or late."""
-    words = [word for word in observation.split("@")[0].split()[1:] if word != ">"]
+    words = [word for word in observation.split("@")[0].split()[3:] if word != ">"]
     left = counter(observation)
     return local_slip(left, [*words, "end"], answer, trap=0.5 if left == 0 else None)
 
@@ -37,10 +37,10 @@ CHASE = Family(
         r.shuffle(w)
         n = len(w)
         m = ' '.join(sorted(w[i - 1] + ' > ' + w[i] for i in range(n)))
-        self.o = [f'map {m} @ {w[i % n]} # {k - i}' for i in range(k + 1)]
+        self.o = [f'map # {k - i} {m} @ {w[i % n]}' for i in range(k + 1)]
         self.a = [w[(i + 1) % n] for i in range(k)] + ['end']
 """,
-    pointer_slip,
+    _chase_slip,
 )
 
 TODO = Family(

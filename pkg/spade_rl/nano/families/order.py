@@ -1,7 +1,6 @@
-"""Skill "order": the order in which the document names its words.
+"""Skill "order": the order in which the document names its words, and the order of numbers.
 
-``first`` asks which of two words comes earlier; ``mend`` compares the row with a copy in which two words
-have changed places and asks for the word that belongs at the first wrong place.
+``after`` asks which word follows in the text; ``least`` asks for the word with the smallest number.
 """
 
 from __future__ import annotations
@@ -11,65 +10,50 @@ import random
 from spade_rl.nano.families.base import Family, Slip, counter, local_slip
 
 
-def _first_slip(observation: str, answer: str, _rng: random.Random) -> Slip:
+def _after_slip(observation: str, answer: str, _rng: random.Random) -> Slip:
     left = counter(observation)
-    if left == 0:
-        return local_slip(0, observation.split("#")[0].split()[1:], answer, trap=0.5)
-    asked = observation.split("?")[1].split("#")[0].split()
-    return local_slip(left, [*asked, asked[-1], "end"], answer)
+    row, at = observation.split(" @ ")
+    words = row.split()[3:]
+    near = [words[max(0, words.index(at) - 1)], at, words[-1]]
+    return local_slip(left, [*near, "end"], answer, trap=0.5 if left == 0 else None)
 
 
-def _mend_slip(observation: str, answer: str, _rng: random.Random) -> Slip:
-    row, now = (part.split() for part in observation[4:].split("#")[0].split("|"))
+def ranked_slip(observation: str, answer: str, _rng: random.Random) -> Slip:
+    """Err by a word whose number is not the wanted one, or by stopping early or late."""
     left = counter(observation)
-    return local_slip(
-        left,
-        [word for word, other in zip(row, now, strict=True) if word != other] or row,
-        answer,
-        trap=0.5 if left == 0 else None,
-    )
+    return local_slip(left, [*observation.split()[4::2], "end"], answer, trap=0.5 if left == 0 else None)
 
 
-FIRST = Family(
-    "first",
+AFTER = Family(
+    "after",
     "order",
     (
-        "Of the words after ? name the one that stands earlier in the row. At # 0 say end.",
-        "Look in the row which of the two comes first. End when # is 0.",
+        "Find the word after @ in the row and say the word that follows it. At # 0 say end.",
+        "Say the next word of the row. End when # is 0.",
     ),
     """\
         m = ' '.join(w)
-        self.o, self.a = [], []
-        for i in range(k):
-            x, y = r.sample(range(len(w)), 2)
-            self.o.append(f'row {m} ? {w[x]} {w[y]} # {k - i}')
-            self.a.append(w[min(x, y)])
-        self.o.append(f'row {m} # 0')
-        self.a.append('end')
+        q = [r.randrange(len(w) - 1) for i in range(k + 1)]
+        self.o = [f'row # {k - i} {m} @ {w[q[i]]}' for i in range(k + 1)]
+        self.a = [w[x + 1] for x in q[:-1]] + ['end']
 """,
-    _first_slip,
-    runs=(4, 5, 5, 6),
+    _after_slip,
+    runs=(5, 5, 6),
 )
 
-MEND = Family(
-    "mend",
+LEAST = Family(
+    "least",
     "order",
     (
-        "Compare both rows word by word and name the first word that should stand there. If equal say end.",
-        "Name the word of the left row at the first place that differs. End when nothing differs.",
+        "Say the word that stands after the smallest number. At # 0 say end.",
+        "Compare the numbers and take the lowest one's word. End when # is 0.",
     ),
     """\
-        m = ' '.join(w)
         self.o, self.a = [], []
-        for i in range(k):
-            v = w[:]
-            x, y = sorted(r.sample(range(len(w)), 2))
-            v[x], v[y] = v[y], v[x]
-            self.o.append(f'fix {m} | ' + ' '.join(v) + f' # {k - i}')
-            self.a.append(w[x])
-        self.o.append(f'fix {m} | {m} # 0')
-        self.a.append('end')
+        for i in range(k + 1):
+            v = r.sample(range(10), len(w))
+            self.o.append(f'few # {k - i} ' + ' '.join(f'{y} {x}' for x, y in zip(w, v)))
+            self.a.append(w[v.index(min(v))] if i < k else 'end')
 """,
-    _mend_slip,
-    runs=(4, 4, 5),
+    ranked_slip,
 )

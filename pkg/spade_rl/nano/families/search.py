@@ -12,20 +12,20 @@ from spade_rl.nano.families.base import Family, Slip, counter, local_slip
 
 
 def _bisect_slip(observation: str, _answer: str, rng: random.Random) -> Slip:
-    _, _, low, _, high, _, _ = observation.split()
+    *_, low, _, high = observation.split()
     start, stop = int(low), int(high)
     edge = rng.choice([start, stop, rng.randint(start, stop), rng.randint(start, stop)])
     return Slip(0.85, (str(edge),))
 
 
 def _middle(observation: str) -> str:
-    _, _, low, _, high, _, _ = observation.split()
+    *_, low, _, high = observation.split()
     return str((int(low) + int(high)) // 2)
 
 
 def _gap_slip(observation: str, answer: str, _rng: random.Random) -> Slip:
     left = counter(observation)
-    got = observation.split("|")[0].split()[1:]
+    got = observation.split("|")[0].split()[3:]
     return local_slip(left, got, answer, trap=0.5 if left == 0 else None)
 
 
@@ -44,7 +44,7 @@ BISECT = Family(
         self.t = self.n.bit_length()
         return self.see(), {}
     def see(self):
-        return f'hit {self.w} {self.b[0]} - {self.b[1]} # {self.t}'
+        return f'hit # {self.t} {self.w} {self.b[0]} - {self.b[1]}'
 """,
     _bisect_slip,
     answer=_middle,
@@ -77,9 +77,9 @@ GAP = Family(
         self.o, self.a = [], []
         for i in range(k):
             v = r.sample(w, len(w))
-            self.o.append('got ' + ' '.join(v[1:]) + f' | {m} # {k - i}')
+            self.o.append(f'got # {k - i} ' + ' '.join(v[1:]) + f' | {m}')
             self.a.append(v[0])
-        self.o.append('got ' + ' '.join(r.sample(w, len(w))) + f' | {m} # 0')
+        self.o.append('got # 0 ' + ' '.join(r.sample(w, len(w))) + f' | {m}')
         self.a.append('end')
 """,
     _gap_slip,

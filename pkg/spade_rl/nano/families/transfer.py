@@ -1,29 +1,29 @@
 """Two families that the designer is never shown: what is learned elsewhere must carry over.
 
-``trace`` follows pointers backwards; ``sink`` counts down.
+``most`` asks for the largest number's word; ``sink`` counts down.
 """
 
 from __future__ import annotations
 
 from spade_rl.nano.families.base import Family
 from spade_rl.nano.families.count import counting_slip
-from spade_rl.nano.families.follow import pointer_slip
+from spade_rl.nano.families.order import ranked_slip
 
-TRACE = Family(
-    "trace",
+MOST = Family(
+    "most",
     "transfer",
     (
-        "Find the word whose arrow points to the word after @. At # 0 say end.",
-        "Go against the arrow. End when # is 0.",
+        "Say the word that stands after the largest number. At # 0 say end.",
+        "Compare the numbers and take the highest one's word. End when # is 0.",
     ),
     """\
-        r.shuffle(w)
-        n = len(w)
-        m = ' '.join(sorted(w[i] + ' > ' + w[i - 1] for i in range(n)))
-        self.o = [f'inv {m} @ {w[i % n]} # {k - i}' for i in range(k + 1)]
-        self.a = [w[(i + 1) % n] for i in range(k)] + ['end']
+        self.o, self.a = [], []
+        for i in range(k + 1):
+            v = r.sample(range(10), len(w))
+            self.o.append(f'big # {k - i} ' + ' '.join(f'{y} {x}' for x, y in zip(w, v)))
+            self.a.append(w[v.index(max(v))] if i < k else 'end')
 """,
-    pointer_slip,
+    ranked_slip,
 )
 
 SINK = Family(
