@@ -150,8 +150,7 @@ def agent_opening(style: PromptStyle, hint: str | None) -> list[Message]:
 def agent_observation(style: PromptStyle, observation: str, hint: str | None) -> Message:
     """Return one observation as a message; a compact agent sees the hint with every observation."""
     if style is PromptStyle.COMPACT and hint:
-        # Before the observation: what is asked must stand next to the reply, hint or not.
-        observation = f"Hint: {hint}\n{observation}"
+        observation = f"{observation}\nHint: {hint}"
     return {"role": "user", "content": observation}
 
 
