@@ -79,7 +79,7 @@ def build(out: Path, minutes: float, seed: int = 0, report: Report | None = None
     say("evaluation", 0.0, "hints and held-out plays")
     held_out = documents("heldout")
     hints_right = judge_hints(sampler, held_out, 100, temperature=0.3, seed=seed)
-    levels = judge_levels(sampler, held_out, 15, temperature=1.0, seed=seed)
+    levels = judge_levels(sampler, held_out, 10, temperature=1.0, seed=seed)
     plain = play_held_out(sampler, temperature=1.0, seed=seed, hinted=False)
     hinted = play_held_out(sampler, temperature=1.0, seed=seed, hinted=True)
     result = BuildResult(out, steps, sum(value.numel() for value in model.parameters()), hints_right, plain, hinted)

@@ -140,14 +140,20 @@ def judge_designs(
 
 
 def judge_levels(
-    sampler: Sampler, documents: Sequence[Document], count: int, *, temperature: float, seed: int
+    sampler: Sampler,
+    documents: Sequence[Document],
+    count: int,
+    *,
+    temperature: float,
+    seed: int,
+    seed_levels: Sequence[int] = SEED_LEVELS,
 ) -> dict[tuple[int, str], float]:
     """Return the mean level written after a seed of each level that was easy, good or hard."""
     rng = random.Random(seed)
     demonstrator = Demonstrator(documents, rng)
     generator = torch.Generator().manual_seed(seed)
     levels: dict[tuple[int, str], float] = {}
-    for level in SEED_LEVELS:
+    for level in seed_levels:
         for word, win_rate in SEED_WIN_RATES.items():
             prompts = []
             for index in range(count):
