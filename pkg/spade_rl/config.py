@@ -41,6 +41,9 @@ class RunSection(Section):
     minutes: float | None = Field(None, gt=0, description="Stop after the cycle in which this time is over.")
     checkpoint_every: int = Field(1, ge=1, description="Cycles between checkpoints.")
     stage_seconds: float = Field(7200.0, gt=0, description="Deadline of one stage of a cycle.")
+    empty_sets: int = Field(
+        8, ge=1, description="The run fails after so many sets in a row without a valid environment."
+    )
     keep_checkpoints: int = Field(2, ge=1, description="Checkpoints that are kept.")
 
 

@@ -68,7 +68,14 @@ async def run_cycle(context: Context, state: RunState) -> tuple[RunState, dict[s
         refused = tuple(
             attempt for slot in slots for attempt in slot.attempts[: -1 if slot.HasField("environment") else None]
         )
-        state = replace(state, live=live, refused=refused, grounding_cursor=cursor, sets=state.sets + 1)
+        state = replace(
+            state,
+            live=live,
+            refused=refused,
+            grounding_cursor=cursor,
+            sets=state.sets + 1,
+            empty_sets=0 if live else state.empty_sets + 1,
+        )
 
     with watch.stage("play"):
         evaluations = await _play(context, state, hinted=first)

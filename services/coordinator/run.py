@@ -111,6 +111,12 @@ class Run:
             observe_cycle(figures)
             if self.state.cycle % run.checkpoint_every == 0:
                 await self._checkpoint()
+            if self.state.empty_sets >= run.empty_sets:
+                raise SpadeError(
+                    f"the designer wrote no valid environment in {self.state.empty_sets} sets in a row: the policy has lost "
+                    "the role, and more cycles teach it nothing. Begin anew with a smaller learner.learning_rate or "
+                    "learner.designer_weight, or with designer.invalid_reward below 0"
+                )
         if self.state.cycle % run.checkpoint_every:
             await self._checkpoint()
 

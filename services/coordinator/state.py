@@ -71,8 +71,8 @@ class RunState:
     """The state after ``cycle`` finished cycles.
 
     ``live`` is the current set and ``age`` the cycles that it has been played; ``refused`` are the set's refused
-    attempts, which wait with it for the designer's update. ``sets`` counts the sets begun and ``updates`` the updates
-    asked of the learner. ``events`` is the length of the event log.
+    attempts, which wait with it for the designer's update. ``sets`` counts the sets begun, ``empty_sets`` those in a row
+    that brought no environment, and ``updates`` the updates asked of the learner. ``events`` is the length of the event log.
     """
 
     run_id: str
@@ -80,6 +80,7 @@ class RunState:
     policy_version: int = 0
     updates: int = 0
     sets: int = 0
+    empty_sets: int = 0
     age: int = 0
     grounding_cursor: str = ""
     live: tuple[LiveEnvironment, ...] = ()
@@ -95,7 +96,7 @@ def dump_state(state: RunState) -> str:
     """Return the state as JSON."""
     plain = {
         name: getattr(state, name)
-        for name in ("run_id", "cycle", "policy_version", "updates", "sets", "age", "grounding_cursor")
+        for name in ("run_id", "cycle", "policy_version", "updates", "sets", "empty_sets", "age", "grounding_cursor")
     }
     plain |= {
         "format": STATE_FORMAT,

@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 
 from spade_rl.coordinator.checkpoint import newest_checkpoint
 from spade_rl.coordinator.events import read_events
+from spade_rl.errors import SpadeError
 from spade_rl.local import resume, train
 from spade_rl.memory.archive import Archive
 
@@ -157,3 +158,14 @@ def test_an_interrupted_run_checkpoints_stops_and_goes_on(run_dir, tmp_path, sma
     assert summary["cycles"] < 4
     assert resume(run_dir)["cycles"] == 4
     check_consistent(run_dir, 4)
+
+
+@pytest.mark.slow
+def test_a_designer_that_writes_nothing_valid_ends_the_run(run_dir, small_run):
+    # Eight tokens are no program.
+    config = small_run("designer.max_tokens=8", "run.empty_sets=2", "run.cycles=9")
+    with pytest.raises(SpadeError, match="no valid environment in 2 sets in a row"):
+        train(config, run_dir=run_dir)
+    _, state = newest_checkpoint(run_dir / "checkpoints")
+    assert (state.cycle, state.empty_sets) == (2, 2)
+    assert read_events(run_dir / "events.jsonl")[-1]["event"] == "run_failed"
