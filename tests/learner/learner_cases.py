@@ -124,6 +124,16 @@ def make_samples(seed: int = 0, *, designer: bool = True) -> list[Sample]:
     return samples
 
 
+def share_apart(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
+    """Return the share of weights that differ by more than rounding.
+
+    Adam moves a weight by a whole step even where its gradient is nothing but rounding, so a few may part in equal
+    updates that sum in another order.
+    """
+    assert one.keys() == other.keys()
+    return float(torch.cat([(one[name] - other[name]).abs().flatten() > 1e-5 for name in one]).float().mean())
+
+
 def message(sample: Sample) -> learner_pb2.Sample:
     """A sample as it travels: one segment of context, one that was sampled."""
     ids, split = sample.token_ids.tolist(), int(np.argmax(sample.trained))
