@@ -1,4 +1,4 @@
-"""The configuration of a run: one YAML file, typed, checked before anything starts.
+"""The configuration of a run: one YAML or TOML file, typed, checked before anything starts.
 
 Importing this module loads neither torch nor transformers. Unknown keys are refused, and so is every combination
 that could not be honoured: no count is ever changed silently.
@@ -6,6 +6,7 @@ that could not be honoured: no count is ever changed silently.
 
 from __future__ import annotations
 
+import tomllib
 from enum import StrEnum
 from importlib import resources
 from pathlib import Path
@@ -269,10 +270,11 @@ def presets() -> dict[str, str]:
 
 
 def _parsed(text: str, origin: str) -> dict[str, Any]:
+    toml = origin.endswith(".toml")
     try:
-        data = yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"{origin} is not YAML: {error}") from error
+        data = tomllib.loads(text) if toml else yaml.safe_load(text) or {}
+    except (tomllib.TOMLDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"{origin} is not {'TOML' if toml else 'YAML'}: {error}") from error
     if not isinstance(data, dict):
         raise ConfigurationError(
             f"{origin} must hold sections such as `run:` and `learner:`, not {type(data).__name__}"

@@ -54,6 +54,16 @@ def test_files_lie_over_presets_and_overrides_over_files(tmp_path):
     assert (config.regret.plays, config.run.seed, config.model.name) == (3, 6, "nano")
 
 
+def test_a_toml_file_says_the_same_as_a_yaml_file(tmp_path):
+    yaml, toml = tmp_path / "c.yaml", tmp_path / "c.toml"
+    yaml.write_text("regret: {plays: 3}\nlearner: {learning_rate: 2.0e-4}\n")
+    toml.write_text("[regret]\nplays = 3\n[learner]\nlearning_rate = 2e-4\n")
+    assert load_config(file=toml) == load_config(file=yaml) != load_config()
+    toml.write_text("regret = ")
+    with pytest.raises(ConfigurationError, match="TOML"):
+        load_config(file=toml)
+
+
 @pytest.mark.parametrize("text", ["- 1\n", "a: [", "just words\n", "run: 3\n"])
 def test_a_file_that_is_no_configuration_is_refused(tmp_path, text):
     file = tmp_path / "c.yaml"

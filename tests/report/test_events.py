@@ -37,6 +37,12 @@ def test_a_cycle_played_again_counts_once(tmp_path: Path) -> None:
     assert log.policy_version == 2
 
 
+def test_the_version_of_the_last_flush_counts(tmp_path: Path) -> None:
+    finished = {"event": "run_finished", "time": 120.0, "summary": {"policy_version": 2}}
+    _write(tmp_path, START, _cycle(0, 110.0), finished)
+    assert read_log(tmp_path).policy_version == 2
+
+
 def test_the_last_ending_holds(tmp_path: Path) -> None:
     failed = {"event": "run_failed", "time": 101.0, "error": "engine: out of memory"}
     _write(tmp_path, START, failed)

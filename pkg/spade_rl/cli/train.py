@@ -84,7 +84,7 @@ def resolve(file: Path | None, preset: str | None, overrides: list[str], seed: i
 def train(
     items: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FILE|KEY=VALUE", help="Configuration (YAML), and overrides as with --set."),
+        typer.Argument(metavar="FILE|KEY=VALUE", help="Configuration (YAML or TOML), and overrides as with --set."),
     ] = None,
     preset: Annotated[
         str | None, typer.Option("--preset", "-p", help="Begin from a preset; see `spade presets`.")

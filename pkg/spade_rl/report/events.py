@@ -118,7 +118,9 @@ class RunLog(_Record):
     @property
     def policy_version(self) -> int:
         """The newest version that the log names."""
-        return max([self.started.policy_version, *(cycle.policy_version for cycle in self.cycles)])
+        # A window that was cut short is trained after the last cycle: only the summary names that version.
+        ended = int(self.summary.get("policy_version", 0))
+        return max([self.started.policy_version, ended, *(cycle.policy_version for cycle in self.cycles)])
 
 
 def read_events(path: Path) -> Iterator[dict[str, Any]]:
