@@ -148,9 +148,12 @@ def agent_opening(style: PromptStyle, hint: str | None) -> list[Message]:
 
 
 def agent_observation(style: PromptStyle, observation: str, hint: str | None) -> Message:
-    """Return one observation as a message; a compact agent sees the hint with every observation."""
+    """Return one observation as a message; a compact agent sees the hint with, and before, every observation.
+
+    So the observation stands next to the reply in both arms: a small model answers from what is nearest.
+    """
     if style is PromptStyle.COMPACT and hint:
-        observation = f"{observation}\nHint: {hint}"
+        observation = f"Hint: {hint}\n{observation}"
     return {"role": "user", "content": observation}
 
 

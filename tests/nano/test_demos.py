@@ -47,8 +47,8 @@ def test_every_designed_family_is_demonstrated_and_no_transfer_family(demonstrat
 
 def test_plays_cover_all_families_with_and_without_hints(demonstrator: Demonstrator) -> None:
     plays = [demo.messages[0]["content"] for _ in range(400) for demo in demonstrator.plays()]
-    assert {text.split(" ", 1)[0] for text in plays} == set(KEYWORDS)
-    hinted = sum("\nHint: " in text for text in plays) / len(plays)
+    assert {text.rsplit("\n", 1)[-1].split(" ", 1)[0] for text in plays} == set(KEYWORDS)
+    hinted = sum(text.startswith("Hint: ") for text in plays) / len(plays)
     assert 0.25 < hinted < 0.55
 
 

@@ -17,10 +17,16 @@ from spade_rl.documents import excerpt
 from spade_rl.nano.families import DESIGNED, FAMILIES, MAX_LEVEL, SKILLS, STYLES, Family, write
 from spade_rl.nano.words import EXCERPT_WORDS, Document, pick_run
 from spade_rl.prompts import Message, PromptStyle, SeedExample, agent_observation, designer_messages, hint_messages
+from spade_rl.sandbox.program import StaticRefusal, analyse
 
 COMPACT = PromptStyle.COMPACT
 HINTED_ERRORS = 0.25  # the share of a teacher's errors that is left when it has a hint
 MIXED_PASSAGES = 0.4  # the share of passages that are words in random order
+REFUSED_SHARE = 0.3  # of the negative examples: what a gate refused, with the gate's message
+ALIKE = (
+    "6 seeds make only {} different instances, at least 3 are needed; let reset(seed) draw the instance from "
+    "random.Random(seed)"
+)
 DRILL_SKILL = "words"  # not a skill of a run: the reply is only a run of the document's words
 
 
@@ -109,8 +115,11 @@ class Demonstrator:
                 other = max(1, min(MAX_LEVEL, round(seed_level * rng.uniform(0.6, 1.6))))
                 positives.append(SeedExample(self.source(rng.choice(SKILLS[skill]), other), rng.uniform(0.15, 0.85)))
         if rng.random() < 0.4:
-            negative, level = self._negative(skill, family, level, bool(positives))
-            negatives.append(negative)
+            if rng.random() < REFUSED_SHARE:
+                negatives.append(self._refused(rng.choice(SKILLS[skill])))
+            else:
+                negative, level = self._negative(skill, family, level, bool(positives))
+                negatives.append(negative)
         passage, words = self.run(family)
         source = write(family, words, level, rng.randrange(STYLES) if style is None else style)
         start = source.index(' "') + 2
@@ -138,6 +147,24 @@ class Demonstrator:
         source = self.source(other, max(1, min(MAX_LEVEL, round(bad))))
         return SeedExample(source, 0.95 if easy else 0.05, "too easy" if easy else "too hard"), level
 
+    def _refused(self, family: Family) -> SeedExample:
+        """Return a program that admission refuses: its instances are alike, or a part of it was lost or said twice.
+
+        Neither the message nor the broken program may be copied, so the model has to have seen such.
+        """
+        rng = self._rng
+        source = self.source(family, self._seed_level())
+        if rng.random() < 0.25:
+            words = self.run(family)[1][: rng.randint(1, 2)]
+            return SeedExample(write(family, words, self._seed_level(), 0), 0.0, ALIKE.format(len(words)))
+        while True:
+            start, other = rng.randrange(len(source)), rng.randrange(len(source))
+            broken = source[:start] + source[other : other + rng.randint(0, 40)] + source[start + rng.randint(1, 40) :]
+            try:
+                analyse(broken)
+            except StaticRefusal as refusal:
+                return SeedExample(broken, 0.0, refusal.message)
+
     def drill(self) -> Demo:
         """Copy a stretch of a document, long or short: many copied tokens a sequence teach copying fastest."""
         rng = self._rng
@@ -154,8 +181,9 @@ class Demonstrator:
             if rng.random() < 0.25
             else []
         )
+        refused = [self._refused(rng.choice(DESIGNED))] if rng.random() < 0.1 else []
         reply = f'" {stretch}"'
-        messages = designer_messages(COMPACT, skill=DRILL_SKILL, document=passage, positives=seeds)
+        messages = designer_messages(COMPACT, skill=DRILL_SKILL, document=passage, positives=seeds, negatives=refused)
         return Demo(tuple(messages), reply, (1, len(reply) - 1))
 
     def hint(self) -> Demo:

@@ -7,10 +7,10 @@ from spade_rl.nano.families.count import CLIMB, PACK
 from spade_rl.nano.families.explore import PROBE, ROOMS
 from spade_rl.nano.families.follow import CHASE, TODO
 from spade_rl.nano.families.order import AFTER, LEAST
-from spade_rl.nano.families.search import BISECT, GAP
+from spade_rl.nano.families.search import BISECT, FIND
 from spade_rl.nano.families.transfer import MOST, SINK
 
-DESIGNED = (CHASE, TODO, AFTER, LEAST, ROOMS, PROBE, CLIMB, PACK, BISECT, GAP)
+DESIGNED = (CHASE, TODO, AFTER, LEAST, ROOMS, PROBE, CLIMB, PACK, BISECT, FIND)
 TRANSFER = (MOST, SINK)
 FAMILIES = {family.name: family for family in DESIGNED + TRANSFER}
 SKILLS = {skill: tuple(f for f in DESIGNED if f.skill == skill) for skill in dict.fromkeys(f.skill for f in DESIGNED)}
@@ -18,7 +18,7 @@ SKILLS = {skill: tuple(f for f in DESIGNED if f.skill == skill) for skill in dic
 # Every observation begins with its family's word, so a program's family is read off what it shows.
 KEYWORDS = {
     "map": "chase", "job": "todo", "row": "after", "few": "least", "saw": "rooms", "key": "probe",
-    "up": "climb", "get": "pack", "hit": "bisect", "got": "gap", "big": "most", "dn": "sink",
+    "up": "climb", "get": "pack", "hit": "bisect", "at": "find", "big": "most", "dn": "sink",
 }  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Skill "explore": go where nobody has been, and ask before answering.
 
-``rooms`` offers two ways, one of them seen before; ``probe`` hides a number behind a word: it must be asked for
+``rooms`` shows how often each room was entered, one of them never; ``probe`` hides a number behind a word: it must be asked for
 when it is unknown, and said when it is known.
 """
 
@@ -11,10 +11,9 @@ import random
 from spade_rl.nano.families.base import Family, Slip, counter, local_slip
 
 
-def _rooms_slip(observation: str, answer: str, rng: random.Random) -> Slip:
+def _rooms_slip(observation: str, answer: str, _rng: random.Random) -> Slip:
     left = counter(observation)
-    ways = observation.split("|")[1].split()
-    return local_slip(left, [*ways, "end"] if rng.random() < 0.3 else ways, answer, trap=0.5 if left == 0 else None)
+    return local_slip(left, [*observation.split()[4::2], "end"], answer, trap=0.5 if left == 0 else None)
 
 
 def _probe_slip(observation: str, answer: str, rng: random.Random) -> Slip:
@@ -29,18 +28,15 @@ ROOMS = Family(
     "rooms",
     "explore",
     (
-        "Take the way that is not among the seen words. At # 0 say end.",
-        "Of the words after the bar go to the unseen one. End when # is 0.",
+        "Go to the word that stands after the number 0. At # 0 say end.",
+        "Take the room nobody has seen, the one with 0. End when # is 0.",
     ),
     """\
-        r.shuffle(w)
-        n = len(w)
         self.o, self.a = [], []
         for i in range(k + 1):
-            s = [w[(i + j) % n] for j in range(n - 1)]
-            x = w[i % n - 1]
-            y = ' '.join(r.sample([x, r.choice(s)], 2))
-            self.o.append(f'saw # {k - i} ' + ' '.join(s) + f' | {y}')
+            x = r.choice(w)
+            v = [0 if y == x else r.randint(1, 9) for y in w]
+            self.o.append(f'saw # {k - i} ' + ' '.join(f'{n} {y}' for n, y in zip(v, w)))
             self.a.append(x if i < k else 'end')
 """,
     _rooms_slip,

@@ -1,7 +1,7 @@
 """Skill "search": find what is hidden.
 
 ``bisect`` narrows a range with few tries (a strategy, not a rule: the middle is best, other guesses may win, too);
-``gap`` names the word of the document that is missing from a mixed list.
+``find`` looks up the word that a number stands for.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def _middle(observation: str) -> str:
     return str((int(low) + int(high)) // 2)
 
 
-def _gap_slip(observation: str, answer: str, _rng: random.Random) -> Slip:
+def _find_slip(observation: str, answer: str, _rng: random.Random) -> Slip:
     left = counter(observation)
-    got = observation.split("|")[0].split()[3:]
-    return local_slip(left, got, answer, trap=0.5 if left == 0 else None)
+    words = observation.split("@")[0].split()[4::2]
+    return local_slip(left, [*words, "end"], answer, trap=0.5 if left == 0 else None)
 
 
 BISECT = Family(
@@ -41,7 +41,7 @@ BISECT = Family(
         self.n = 8 * k
         self.x = r.randint(1, self.n)
         self.b = 1, self.n
-        self.t = self.n.bit_length()
+        self.t = self.n.bit_length() + 1
         return self.see(), {}
     def see(self):
         return f'hit # {self.t} {self.w} {self.b[0]} - {self.b[1]}'
@@ -65,22 +65,20 @@ BISECT = Family(
 """,
 )
 
-GAP = Family(
-    "gap",
+FIND = Family(
+    "find",
     "search",
     (
-        "Name the word after the bar that is not in the first list. If none is new say end.",
-        "Look for each word after the bar in the first list; say the one that is not there. End when all are there.",
+        "Find the number after @ in the list and say the word that stands after it. At # 0 say end.",
+        "Look up the last number and name its word. End when # is 0.",
     ),
     """\
-        m = ' '.join(w)
         self.o, self.a = [], []
-        for i in range(k):
-            v = r.sample(w, len(w))
-            self.o.append(f'got # {k - i} ' + ' '.join(v[1:]) + f' | {m}')
-            self.a.append(v[0])
-        self.o.append('got # 0 ' + ' '.join(r.sample(w, len(w))) + f' | {m}')
-        self.a.append('end')
+        for i in range(k + 1):
+            v = r.sample(range(10), len(w))
+            x = r.randrange(len(w))
+            self.o.append(f'at # {k - i} ' + ' '.join(f'{y} {z}' for y, z in zip(v, w)) + f' @ {v[x]}')
+            self.a.append(w[x] if i < k else 'end')
 """,
-    _gap_slip,
+    _find_slip,
 )
