@@ -113,15 +113,37 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("isolation", "runtime", "live_sandboxes", "live_workers", "waiting")
+    __slots__ = ("isolation", "runtime", "live_sandboxes", "live_workers", "waiting", "quarantined", "limits")
     ISOLATION_FIELD_NUMBER: _ClassVar[int]
     RUNTIME_FIELD_NUMBER: _ClassVar[int]
     LIVE_SANDBOXES_FIELD_NUMBER: _ClassVar[int]
     LIVE_WORKERS_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
+    QUARANTINED_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
     isolation: _environment_pb2.IsolationLevel
     runtime: str
     live_sandboxes: int
     live_workers: int
     waiting: int
-    def __init__(self, isolation: _Optional[_Union[_environment_pb2.IsolationLevel, str]] = ..., runtime: _Optional[str] = ..., live_sandboxes: _Optional[int] = ..., live_workers: _Optional[int] = ..., waiting: _Optional[int] = ...) -> None: ...
+    quarantined: _containers.RepeatedCompositeFieldContainer[QuarantinedEnvironment]
+    limits: _containers.RepeatedCompositeFieldContainer[LimitCheck]
+    def __init__(self, isolation: _Optional[_Union[_environment_pb2.IsolationLevel, str]] = ..., runtime: _Optional[str] = ..., live_sandboxes: _Optional[int] = ..., live_workers: _Optional[int] = ..., waiting: _Optional[int] = ..., quarantined: _Optional[_Iterable[_Union[QuarantinedEnvironment, _Mapping]]] = ..., limits: _Optional[_Iterable[_Union[LimitCheck, _Mapping]]] = ...) -> None: ...
+
+class QuarantinedEnvironment(_message.Message):
+    __slots__ = ("digest", "kind", "message")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    kind: str
+    message: str
+    def __init__(self, digest: _Optional[str] = ..., kind: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
+class LimitCheck(_message.Message):
+    __slots__ = ("name", "held")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    held: bool
+    def __init__(self, name: _Optional[str] = ..., held: _Optional[bool] = ...) -> None: ...

@@ -64,7 +64,10 @@ class SandboxServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Episode(self, request_iterator, context):
-        """One episode: a reset, then steps. The end of the stream, from either side, frees the worker.
+        """Episodes, one after the other: each is a reset, then steps. Every reset begins a fresh episode in a fresh worker, whether the
+        one before it is over or not. An episode that is over, and the end of the stream from either side, free the worker at
+        once. A fault ends the stream. A service that is shutting down lets a running episode finish and refuses the next reset
+        with UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
