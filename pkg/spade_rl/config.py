@@ -122,12 +122,17 @@ class SandboxSection(Section):
     worker_memory_mb: int = Field(512, ge=64, description="Address space of one worker.")
     sandbox_memory_mb: int = Field(1024, ge=128, description="Memory of one sandbox with all its workers.")
     worker_processes: int = Field(16, ge=1, description="Processes and threads of one worker.")
+    worker_cpu_seconds: int = Field(120, ge=1, description="CPU time of one process of a worker.")
     max_observation_bytes: int = Field(65536, ge=64, description="A longer observation is the environment's fault.")
     max_info_bytes: int = Field(65536, ge=64, description="A longer info, as JSON, is the environment's fault.")
     max_solution_steps: int = Field(256, ge=1, description="Actions that `solution()` may return.")
     max_sandboxes: int = Field(32, ge=1, description="Live sandboxes; the least recently used idle one makes room.")
     max_workers: int = Field(256, ge=2, description="Live episodes (an admission counts as two); more wait.")
     queue_seconds: float = Field(120.0, gt=0, description="How long an episode waits for a worker.")
+    replay_share: float = Field(
+        0.02, ge=0, le=1, description="Share of episodes that are played again before their end is told; they must repeat."
+    )
+    drain_seconds: float = Field(30.0, ge=0, description="How long running episodes may go on after SIGTERM.")
 
 
 class EngineSection(Section):
