@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import _socket
 import builtins
+import errno
 import gc
 import json
 import os
@@ -39,6 +40,11 @@ FLUSH_BYTES = 1 << 20
 INFO_NODES = 10_000
 INFO_DEPTH = 32
 MIB = 1 << 20
+
+
+# What the kernel answers to code that exceeds a limit of its process, by the limit's name.
+LIMIT_ERRORS = {errno.EMFILE: "files", errno.EAGAIN: "processes", errno.EFBIG: "disk", errno.ENOSPC: "disk"}
+NO_THREAD = "can't start new thread"
 
 
 class Fault(Exception):
@@ -101,6 +107,10 @@ def _as_fault(error: BaseException, call: str) -> tuple[str, str]:
         text = "its message cannot be read"
     name = type(error).__name__
     kind = "memory" if isinstance(error, MemoryError) else "exception"
+    if isinstance(error, OSError):
+        kind = LIMIT_ERRORS.get(error.errno or 0, kind)
+    elif isinstance(error, RuntimeError) and text == NO_THREAD:
+        kind = "processes"
     if isinstance(error, ImportError) and call == "the program":
         kind = "import"
     return kind, f"{call} raised {name}{': ' + text if text else ''}{_where(error)}"
@@ -299,10 +309,10 @@ def _script(environment: Environment, message: dict[str, Any], say: Callable[[An
                 return
 
 
-def _limit(which: int, value: int) -> None:
+def _limit(which: int, value: int, more: int = 0) -> None:
     hard = resource.getrlimit(which)[1]
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(which, (value, value))
+    most = value + more if hard == resource.RLIM_INFINITY else min(value + more, hard)
+    resource.setrlimit(which, (min(value, most), most))
 
 
 def _confine(folder: str, user: int | None, limits: dict[str, Any]) -> None:
@@ -325,6 +335,8 @@ def _confine(folder: str, user: int | None, limits: dict[str, Any]) -> None:
     _limit(resource.RLIMIT_FSIZE, int(limits["file_mb"]) * MIB)
     _limit(resource.RLIMIT_NOFILE, int(limits["files"]))
     _limit(resource.RLIMIT_NPROC, int(limits["processes"]))
+    # A second before the kill comes a signal that says why.
+    _limit(resource.RLIMIT_CPU, int(limits["cpu_seconds"]), more=1)
     _limit(resource.RLIMIT_AS, int(limits["memory_mb"]) * MIB)
 
 

@@ -46,10 +46,24 @@ class FaultKind(StrEnum):
     DEADLINE = "deadline"
     # The code used too much memory.
     MEMORY = "memory"
+    # A process of the worker used too much CPU time.
+    CPU = "cpu"
+    # The code started too many processes or threads.
+    PROCESSES = "processes"
+    # The code opened too many files.
+    FILES = "files"
+    # The code wrote too long a file, or too many of them.
+    DISK = "disk"
+    # The answers to one call are too long together.
+    OUTPUT = "output"
     # The process ended by itself.
     EXIT = "exit"
     # The process sent what the protocol does not know: an attack, or a write to a foreign descriptor.
     PROTOCOL = "protocol"
+    # The episode, played again with the same seed and actions, came out differently.
+    REPLAY = "replay"
+    # An earlier episode of the environment broke the protocol or did not repeat itself; it is played no more.
+    QUARANTINE = "quarantine"
     # The episode was open for too long.
     EPISODE_TIME = "episode_time"
     # The sandbox could not start, or was lost.
@@ -84,9 +98,12 @@ class Limits:
     observation_bytes: int
     info_bytes: int
     solution_steps: int
+    cpu_seconds: int = 120
     file_mb: int = 16
     tmp_mb: int = 32
     files: int = 64
+    # Of all answers to one call of the service: a long batch of steps has many.
+    output_bytes: int = 64 << 20
 
     @property
     def frame_bytes(self) -> int:
@@ -101,6 +118,7 @@ class Limits:
             "observation_bytes": self.observation_bytes,
             "info_bytes": self.info_bytes,
             "solution_steps": self.solution_steps,
+            "cpu_seconds": self.cpu_seconds,
             "file_mb": self.file_mb,
             "files": self.files,
             "first_user": first_user,
@@ -117,6 +135,7 @@ def limits_of(section: SandboxSection) -> Limits:
         memory_mb=section.worker_memory_mb,
         sandbox_memory_mb=section.sandbox_memory_mb,
         processes=section.worker_processes,
+        cpu_seconds=section.worker_cpu_seconds,
         observation_bytes=section.max_observation_bytes,
         info_bytes=section.max_info_bytes,
         solution_steps=section.max_solution_steps,

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from spade_rl.sandbox import metrics
 from spade_rl.sandbox.answers import Refusal, Reset, Step, parse_reset, parse_solution, parse_steps, refusal
 from spade_rl.sandbox.frames import Frame, FrameReader, ProtocolViolation, encode
 from spade_rl.sandbox.limits import EpisodeError, FaultKind, Limits, Origin
@@ -109,6 +110,7 @@ class _Script:
     seconds: list[float] = field(default_factory=list)
     steps: tuple[Step, ...] = ()
     since: float = 0.0
+    received: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +158,15 @@ class Worker(asyncio.Protocol):
         if self._error is not None:
             return
         try:
+            self._count(len(data))
             for frame in self._reader.feed(data):
                 self._answered(frame)
         except ProtocolViolation as violation:
-            self._fail(
+            self._kill(
                 EpisodeError(Origin.ENVIRONMENT, FaultKind.PROTOCOL, f"the worker broke the protocol: {violation}")
             )
         except EpisodeError as error:
-            self._fail(error)
+            self._kill(error)
 
     def connection_lost(self, _exception: Exception | None) -> None:
         """Find out why the worker is gone, for whoever waits."""
@@ -207,6 +210,19 @@ class Worker(asyncio.Protocol):
         self._fail(_gone())
 
     # How it works.
+
+    def _count(self, received: int) -> None:
+        script = self._script
+        if script is None:
+            return
+        script.received += received
+        limit = self._limits.output_bytes
+        if script.received > limit:
+            raise EpisodeError(
+                Origin.ENVIRONMENT,
+                FaultKind.OUTPUT,
+                f"the answers to one call have more than {limit} bytes together; show less, or take fewer actions at once",
+            )
 
     def _answered(self, frame: Frame) -> None:
         script = self._script
@@ -271,7 +287,7 @@ class Worker(asyncio.Protocol):
 
     def _late(self, operation: Operation) -> None:
         seconds = self._limits.call_seconds
-        self._fail(
+        self._kill(
             EpisodeError(
                 Origin.ENVIRONMENT,
                 FaultKind.DEADLINE,
@@ -284,6 +300,11 @@ class Worker(asyncio.Protocol):
         known = self._exit_status.done() and not self._exit_status.cancelled()
         status = self._exit_status.result() if known else None
         self._fail(self._why_lost() or _ended(status))
+
+    def _kill(self, error: EpisodeError) -> None:
+        if self._error is None:
+            metrics.KILLS.labels(error.kind.value).inc()
+        self._fail(error)
 
     def _fail(self, error: EpisodeError) -> None:
         if self._error is None:
@@ -303,6 +324,8 @@ def _gone() -> EpisodeError:
 def _ended(status: int | None) -> EpisodeError:
     if status is None:
         return EpisodeError(Origin.ENVIRONMENT, FaultKind.EXIT, "the environment's process closed its connection")
+    if status == -signal.SIGXCPU:
+        return EpisodeError(Origin.ENVIRONMENT, FaultKind.CPU, "the environment's process used too much CPU time")
     if status < 0:
         name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
         return EpisodeError(Origin.ENVIRONMENT, FaultKind.EXIT, f"the environment's process was ended by {name}")
