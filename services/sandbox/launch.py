@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import spade_rl
 from spade_rl.config import Isolation
 from spade_rl.errors import SandboxError
 from spade_rl.sandbox import bundle, guest
@@ -134,7 +135,9 @@ def setup_of(home: Home, name: str) -> GuestSetup:
         case Isolation.BUBBLEWRAP:
             return GuestSetup(FIRST_USER, False, False, "/tmp", "/proc", tuple(bundle.guest_path(version)))
         case Isolation.PROCESS:
-            packages = () if home.interpreter.numpy is None else (str(home.interpreter.numpy.parent),)
+            parents = [Path(spade_rl.__file__).parents[1]]
+            parents += [] if home.interpreter.numpy is None else [home.interpreter.numpy.parent]
+            packages = tuple(map(str, parents))
             first = HOST_FIRST_USER + next(_host_ranges) % HOST_RANGES * USERS
             return GuestSetup(first, os.geteuid() == 0, True, str(home.folder / name / "tmp"), "/proc", packages)
 

@@ -21,6 +21,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import spade_rl
 from spade_rl.errors import ConfigurationError
 from spade_rl.sandbox import guest
 
@@ -74,10 +75,18 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "spade"
 
 
+def own_modules() -> dict[str, Path]:
+    """Return what generated code may import of this package: the files by their place in the package's folder."""
+    package = Path(spade_rl.__file__).parent
+    files = [package / "__init__.py", *sorted((package / "environment").glob("*.py"))]
+    return {str(file.relative_to(package)): file for file in files}
+
+
 def fingerprint(interpreter: Interpreter) -> str:
     """Return a name for the root that would be baked now."""
     digest = hashlib.sha256(f"{FORMAT}\n{sys.version}\n".encode())
-    digest.update(Path(guest.__file__).read_bytes())
+    for file in (Path(guest.__file__), *own_modules().values()):
+        digest.update(file.read_bytes())
     for path in (interpreter.executable, interpreter.library, interpreter.extensions, interpreter.numpy):
         status = path.stat() if path is not None else None
         digest.update(f"{path} {status and (status.st_mtime_ns, status.st_size)}\n".encode())
@@ -146,6 +155,11 @@ def _bake(interpreter: Interpreter, root: Path) -> None:
         if bundled.is_dir():
             _place_tree(bundled, packages / "numpy.libs")
         binaries += sorted(interpreter.numpy.rglob("*.so"))
+    # Copied, not linked: a root never changes, and whoever develops this package edits its files in place.
+    for name, file in own_modules().items():
+        (packages / "spade_rl" / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(file, packages / "spade_rl" / name)
+    compileall.compile_dir(packages / "spade_rl", quiet=2)
     for shared in _shared_libraries(binaries):
         inside_packages = interpreter.numpy is not None and interpreter.numpy.parent in shared.parents
         if shared.name.startswith("ld-"):

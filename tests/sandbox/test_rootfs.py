@@ -28,7 +28,9 @@ def test_the_root_holds_the_interpreter_and_little_else(root: Path) -> None:
     assert os.access(root / PYTHON[1:], os.X_OK)
     assert (root / GUEST[1:]).read_bytes() == Path(guest.__file__).read_bytes()
     packages = {path.name for path in (library / "site-packages").iterdir()}
-    assert packages <= {"numpy", "numpy.libs"}
+    assert packages <= {"numpy", "numpy.libs", "spade_rl"}
+    own = {path.name for path in (library / "site-packages" / "spade_rl").iterdir()} - {"__pycache__"}
+    assert own == {"__init__.py", "environment"}
     assert {path.name for path in root.iterdir()} <= {
         "dev", "etc", "lib", "lib64", "opt", "proc", "run", "spade", "sys", "tmp"
     }  # fmt: skip
