@@ -12,6 +12,7 @@ nothing outside ``spade_rl`` becomes importable.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -23,7 +24,9 @@ from protovalidate._gen.buf.validate import validate_pb
 ROOT = Path(__file__).resolve().parent
 STUBS = ROOT.parent / "pkg" / "spade_rl" / "v1"
 VALIDATE = "buf/validate/validate.proto"
+# Ours, and what others define and we serve.
 SOURCES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("spade_rl/v1/*.proto"))
+SOURCES += ["keda/externalscaler.proto"]
 
 
 def run_protoc(work: Path, *arguments: str) -> None:
@@ -46,7 +49,7 @@ def stubs() -> dict[str, str]:
         run_protoc(out, f"--python_out={out}", f"--pyi_out={out}", VALIDATE, *SOURCES)
         run_protoc(out, f"--grpc_python_out={out}", *SOURCES)
         return {
-            path.name: path.read_text().replace("from buf.validate import", "from spade_rl.v1 import")
+            path.name: re.sub("^from (buf.validate|keda) import", "from spade_rl.v1 import", path.read_text(), flags=re.M)
             for path in sorted(out.rglob("*_pb2*.py*"))
         }
 
