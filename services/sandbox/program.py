@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ast
 import re
+import symtable
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from spade_rl.kinds import EnvironmentKind
 from spade_rl.sandbox.normalise import normalised_digest
 from spade_rl.seeds import source_digest
 
@@ -29,19 +31,36 @@ _ALLOWED = """
     uuid warnings weakref xml zlib zoneinfo
 """
 ALLOWED_MODULES = frozenset(_ALLOWED.split())
+# All of this package that the sandbox holds: the base class of tool-use environments.
+OWN_MODULE = "spade_rl.environment"
+TOOL_BASE = "ToolEnvironment"
 # Names that published environments use without importing them.
-_MODULE_NAMES = "collections copy functools itertools json math numpy random re statistics string time"
-_TYPING_NAMES = "Any Callable Dict Iterable List Literal Mapping Optional Sequence Set Tuple Union"
-_COLLECTION_NAMES = "Counter OrderedDict defaultdict deque namedtuple"
+_MODULE_NAMES = """
+    bisect collections copy dataclasses datetime decimal enum fractions functools hashlib heapq itertools json math
+    numpy operator random re statistics string textwrap time typing
+"""
+_ATTRIBUTE_NAMES = {
+    "abc": "ABC abstractmethod",
+    "collections": "Counter OrderedDict defaultdict deque namedtuple",
+    "dataclasses": "asdict dataclass field",
+    "decimal": "Decimal",
+    "enum": "Enum IntEnum auto",
+    "fractions": "Fraction",
+    "functools": "lru_cache partial reduce",
+    "itertools": "accumulate chain combinations permutations product",
+    "typing": """
+        Any Callable ClassVar DefaultDict Deque Dict Final FrozenSet Generator Iterable Iterator List Literal Mapping
+        NamedTuple Optional Sequence Set Tuple Type TypedDict TypeVar Union
+    """,
+}
 INJECTABLE = {
     **{name: name for name in _MODULE_NAMES.split()},
-    **{name: f"typing:{name}" for name in _TYPING_NAMES.split()},
-    **{name: f"collections:{name}" for name in _COLLECTION_NAMES.split()},
+    **{name: f"{module}:{name}" for module, names in _ATTRIBUTE_NAMES.items() for name in names.split()},
     "np": "numpy",
-    "dataclass": "dataclasses:dataclass",
-    "field": "dataclasses:field",
 }
 METHODS = ("reset", "step")
+# What a class that extends TOOL_BASE defines instead.
+TOOL_METHOD = "build"
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -62,6 +81,7 @@ class Program:
     digest: str
     normalised_digest: str
     class_name: str
+    kind: EnvironmentKind
     # Allowed modules that it imports anywhere; they are loaded once, before workers are forked.
     modules: tuple[str, ...]
     # Names that it uses without importing them, and what they stand for ("module" or "module:attribute").
@@ -73,14 +93,27 @@ def analyse(source: str) -> Program:
     tree = _parse(source)
     modules = _imports(tree)
     _compile(source)
+    class_name, kind = _environment_class(tree)
     return Program(
         source=source,
         digest=source_digest(source),
         normalised_digest=normalised_digest(tree),
-        class_name=_environment_class(tree),
+        class_name=class_name,
+        kind=kind,
         modules=modules,
-        injected=tuple(sorted(_injected(tree).items())),
+        injected=tuple(sorted(_injected(source).items())),
     )
+
+
+def require_kind(program: Program, kind: EnvironmentKind) -> None:
+    """Raise StaticRefusal if a program is of another kind than was asked for."""
+    if program.kind is kind:
+        return
+    if kind is EnvironmentKind.TOOL_USE:
+        message = f"{program.class_name} is no tool-use environment; extend {TOOL_BASE} from {OWN_MODULE}"
+    else:
+        message = f"{program.class_name} is a tool-use environment, but a game was asked for; do not extend {TOOL_BASE}"
+    raise StaticRefusal("class", message)
 
 
 def _parse(source: str) -> ast.Module:
@@ -141,12 +174,12 @@ def _imports(tree: ast.Module) -> tuple[str, ...]:
     names = []
     for name, line in _imported(tree):
         top = name.partition(".")[0]
-        if top not in ALLOWED_MODULES:
+        if top not in ALLOWED_MODULES and name != OWN_MODULE:
             there = "is not allowed in an environment" if top in sys.stdlib_module_names else "is not there"
             raise StaticRefusal(
                 "imports",
                 f"line {line}: the module {name[:80]!r} {there}; use the standard library's computing modules "
-                "(such as random, math, re, json, itertools, collections) or numpy",
+                f"(such as random, math, re, json, itertools, collections), numpy or {OWN_MODULE}",
             )
         if re.fullmatch(r"[\w.]+", name):
             names.append(name)
@@ -168,8 +201,44 @@ def _classes(tree: ast.Module) -> dict[str, ast.ClassDef]:
     return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
+def _dotted(node: ast.expr) -> str:
+    """Return a name such as ``a.b`` as text; "" for any other expression."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+
+
 def _bases(node: ast.ClassDef) -> list[str]:
-    return [base.id for base in node.bases if isinstance(base, ast.Name)]
+    return [name for base in node.bases if (name := _dotted(base))]
+
+
+def _tool_bases(tree: ast.Module) -> set[str]:
+    """Return the names by which a source knows TOOL_BASE."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == OWN_MODULE:
+            wanted = [alias for alias in node.names if alias.name in (TOOL_BASE, "*")]
+            names |= {alias.asname or TOOL_BASE for alias in wanted}
+        elif isinstance(node, ast.Import):
+            own = [alias.asname or alias.name for alias in node.names if alias.name == OWN_MODULE]
+            names |= {f"{name}.{TOOL_BASE}" for name in own}
+    return names
+
+
+def _extends(node: ast.ClassDef, wanted: set[str], classes: dict[str, ast.ClassDef]) -> bool:
+    """Whether one of the names in ``wanted`` is among the bases of a class, or of its bases within the source."""
+    seen: set[str] = set()
+    waiting = [node.name]
+    while waiting:
+        name = waiting.pop()
+        if name in wanted:
+            return True
+        if name in classes and name not in seen:
+            seen.add(name)
+            waiting += _bases(classes[name])
+    return False
 
 
 def _method(name: str, node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> ast.AST | None:
@@ -188,24 +257,44 @@ def _method(name: str, node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> 
     return None
 
 
-def _environment_class(tree: ast.Module) -> str:
+def _environment_class(tree: ast.Module) -> tuple[str, EnvironmentKind]:
     classes = _classes(tree)
-    complete = [node for node in classes.values() if all(_method(name, node, classes) for name in METHODS)]
+    tool_bases = _tool_bases(tree)
+    by_tools = {node.name for node in classes.values() if _extends(node, tool_bases, classes)}
+    complete = [
+        node
+        for node in classes.values()
+        if all(_method(name, node, classes) for name in ((TOOL_METHOD,) if node.name in by_tools else METHODS))
+    ]
     bases = {base for node in complete for base in _bases(node)}
     candidates = [node for node in complete if node.name not in bases]
     if not candidates:
-        what = "no class" if not classes else f"no class among {', '.join(list(classes)[:5])}"
-        raise StaticRefusal(
-            "class",
-            f"{what} has the methods reset(self, seed) and step(self, action); write one class that has both, "
-            "and solution(self)",
-        )
+        raise StaticRefusal("class", _no_class(list(classes.values()), by_tools))
     if len(candidates) > 1:
         names = ", ".join(node.name for node in candidates[:5])
         raise StaticRefusal("class", f"{names} are all environment classes; keep exactly one")
     node = candidates[0]
+    if node.name in by_tools:
+        return node.name, EnvironmentKind.TOOL_USE
     _check_methods(node, classes)
-    return node.name
+    return node.name, EnvironmentKind.GAME
+
+
+def _no_class(classes: list[ast.ClassDef], by_tools: set[str]) -> str:
+    """Say why none of the classes is an environment."""
+    for node in classes:
+        if node.name in by_tools:
+            return (
+                f"line {node.lineno}: {node.name} has no method {TOOL_METHOD}(self, rng); it must make the state and return "
+                "the list of instructions"
+            )
+        if TOOL_BASE in _bases(node):
+            return f"line {node.lineno}: {TOOL_BASE} is not imported; write: from {OWN_MODULE} import {TOOL_BASE}"
+    what = "no class" if not classes else f"no class among {', '.join(node.name for node in classes[:5])}"
+    return (
+        f"{what} has the methods reset(self, seed) and step(self, action); write one class that has both, "
+        "and solution(self)"
+    )
 
 
 def _check_methods(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> None:
@@ -230,16 +319,18 @@ def _takes(arguments: ast.arguments, *, positional: int) -> bool:
     return len(arguments.posonlyargs) + len(arguments.args) >= positional or arguments.vararg is not None
 
 
-def _injected(tree: ast.Module) -> dict[str, str]:
-    used, bound = set(), set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            used.add(node.id)
-    for statement in tree.body:
-        if isinstance(statement, (ast.Import, ast.ImportFrom)):
-            bound |= {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
-        elif isinstance(statement, (*_FUNCTION, ast.ClassDef)):
-            bound.add(statement.name)
-        elif isinstance(statement, ast.Assign):
-            bound |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
-    return {name: target for name, target in INJECTABLE.items() if name in used and name not in bound}
+def _injected(source: str) -> dict[str, str]:
+    """Return the injectable names that some scope of a compilable source takes from outside, and nothing makes."""
+    module = symtable.symtable(source, "<environment>", "exec")
+    made = {each.get_name() for each in module.get_symbols() if each.is_assigned() or each.is_imported()}
+    used: set[str] = set()
+    waiting = [module]
+    while waiting:
+        scope = waiting.pop()
+        waiting += scope.get_children()
+        used |= {
+            each.get_name()
+            for each in scope.get_symbols()
+            if each.is_referenced() and (each.is_global() or scope is module)
+        }
+    return {name: target for name, target in INJECTABLE.items() if name in used and name not in made}
