@@ -46,6 +46,11 @@ class RunSection(Section):
         8, ge=1, description="The run fails after so many sets in a row without a valid environment."
     )
     keep_checkpoints: int = Field(2, ge=1, description="Checkpoints that are kept.")
+    recoveries: int = Field(
+        20,
+        ge=0,
+        description="How often in a row, without a cycle in between, a coordinator that is a process of its own goes back to its last checkpoint.",
+    )
 
 
 class ModelSection(Section):
@@ -130,7 +135,10 @@ class SandboxSection(Section):
     max_workers: int = Field(256, ge=2, description="Live episodes (an admission counts as two); more wait.")
     queue_seconds: float = Field(120.0, gt=0, description="How long an episode waits for a worker.")
     replay_share: float = Field(
-        0.02, ge=0, le=1, description="Share of episodes that are played again before their end is told; they must repeat."
+        0.02,
+        ge=0,
+        le=1,
+        description="Share of episodes that are played again before their end is told; they must repeat.",
     )
     drain_seconds: float = Field(30.0, ge=0, description="How long running episodes may go on after SIGTERM.")
 
@@ -233,6 +241,24 @@ class Endpoints(Section):
     coordinator: str | None = Field(None, description="Address of the coordinator service.")
 
 
+class TlsSection(Section):
+    """Certificates of the services, where they are processes of their own."""
+
+    mode: Literal["local", "mutual", "off"] = Field(
+        "local",
+        description="`local`: plain, and only over loopback and Unix sockets. `mutual`: both sides show a certificate. `off`: plain everywhere.",
+    )
+    folder: str | None = Field(
+        None, description="Folder with `tls.crt`, `tls.key` and `ca.crt` (PEM); renewed files are taken at once."
+    )
+
+    @model_validator(mode="after")
+    def _has_files(self) -> TlsSection:
+        if (self.mode == "mutual") is not (self.folder is not None):
+            raise ValueError("tls.folder and tls.mode: mutual need each other")
+        return self
+
+
 class RunConfig(Section):
     """Everything that a run is told."""
 
@@ -247,6 +273,7 @@ class RunConfig(Section):
     learner: LearnerSection = LearnerSection()
     evaluation: EvaluationSection = EvaluationSection()
     endpoints: Endpoints = Endpoints()
+    tls: TlsSection = TlsSection()
 
     @model_validator(mode="after")
     def _consistent(self) -> RunConfig:

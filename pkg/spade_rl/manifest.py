@@ -15,8 +15,8 @@ from spade_rl.errors import ConfigurationError
 FOLDER_FORMAT = 1
 MANIFEST = "manifest.json"
 CONFIG = "config.yaml"
-# Where the services listen may differ each time that a run goes on.
-MAY_CHANGE = {"endpoints": True}
+# Where the services listen, and how they prove who they are, may differ each time that a run goes on.
+MAY_CHANGE = {"endpoints": True, "tls": True}
 PACKAGES = ("spade-rl", "torch", "transformers", "tokenizers", "deepspeed", "grpcio", "protobuf", "SQLAlchemy")
 
 

@@ -4,7 +4,9 @@ A server validates what arrives (``protovalidate``), turns errors of ``spade_rl.
 and times every call, and answers health checks and reflection. A client call has a deadline, and an error that a
 Spade service raised comes back as the class that it was.
 
-Addresses are gRPC targets: ``unix:/run/spade/memory.sock``, ``127.0.0.1:7001``, ``dns:///spade-memory:7001``.
+Addresses are gRPC targets: ``unix:/run/spade/memory.sock``, ``127.0.0.1:7001``, ``dns:///spade-memory:7001``. A name
+that resolves to several addresses is a service of several processes: calls go to all of them in turn. Servers end
+connections of a certain age, once their calls are over, so that clients look again who there is.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ from google.protobuf.message import Message
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from spade_rl.config import TlsSection
 from spade_rl.errors import BY_BOUNDARY, ConfigurationError, DeadlineError, SpadeError
 from spade_rl.telemetry import ERRORS, RPC_SECONDS, get_logger
+from spade_rl.transport import RenewingChannel, protected, server_credentials
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 BOUNDARY_KEY = "spade-boundary"
@@ -31,6 +35,10 @@ CHANNEL_OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.http2.max_pings_without_data", 0),
+    # A peer that was just started, or started anew, is found within seconds.
+    ("grpc.dns_min_time_between_resolutions_ms", 2_000),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 3_000),
 )
 # Without this two servers could share a port, and each would get a part of the calls.
 # Clients ping while a call is quiet, however long that is; by default a server takes that for abuse and ends the connection
@@ -40,7 +48,14 @@ SERVER_OPTIONS = (
     ("grpc.so_reuseport", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
 )
-SERVICE_CONFIG = '{"loadBalancingConfig": [{"round_robin": {}}]}'
+# Within one process nobody comes or goes; between processes a connection ends a minute after it was made.
+AGE_OPTIONS = (("grpc.max_connection_age_ms", 60_000),)
+LOCAL_SERVICE_CONFIG = '{"loadBalancingConfig": [{"round_robin": {}}]}'
+# A call waits, up to its deadline, for a peer that is being started.
+SERVICE_CONFIG = (
+    '{"loadBalancingConfig": [{"round_robin": {}}], "methodConfig": [{"name": [{}], "waitForReady": true}]}'
+)
+LOCAL = TlsSection()
 
 _log = get_logger(__name__)
 
@@ -134,13 +149,21 @@ class Server:
     ``register`` is called with the server and adds servicers; ``services`` are their full names.
     """
 
-    def __init__(self, *, address: str, services: Sequence[str], register: Callable[[grpc.aio.Server], None]) -> None:
+    def __init__(
+        self,
+        *,
+        address: str,
+        services: Sequence[str],
+        register: Callable[[grpc.aio.Server], None],
+        tls: TlsSection = LOCAL,
+    ) -> None:
         self.address = address
+        self._credentials = server_credentials(tls) if protected(address, tls) else None
         self._services = tuple(services)
-        self._health = health.aio.HealthServicer()
-        self._server = grpc.aio.server(interceptors=[_Interceptor()], options=list(SERVER_OPTIONS))
+        self.health = health.aio.HealthServicer()
+        self._server = grpc.aio.server(interceptors=[_Interceptor()], options=_server_options(address))
         register(self._server)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
         names = (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
         self.port = 0
@@ -148,18 +171,22 @@ class Server:
     async def start(self) -> None:
         """Bind and serve; a port in use is the user's to mend."""
         try:
-            self.port = self._server.add_insecure_port(self.address)
+            self.port = (
+                self._server.add_secure_port(self.address, self._credentials)
+                if self._credentials
+                else self._server.add_insecure_port(self.address)
+            )
         except RuntimeError as error:
             raise ConfigurationError(
                 f"cannot listen on {self.address}: {error}. Is another run using it? Choose another address or stop it."
             ) from error
         await self._server.start()
         for name in ("", *self._services):
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+            await self.health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
     async def stop(self, grace: float = 5.0) -> None:
         """Refuse new calls, give the running ones ``grace`` seconds, then end them."""
-        await self._health.enter_graceful_shutdown()
+        await self.health.enter_graceful_shutdown()
         await self._server.stop(grace)
 
     async def wait(self) -> None:
@@ -167,11 +194,36 @@ class Server:
         await self._server.wait_for_termination()
 
 
-def open_channel(address: str) -> grpc.aio.Channel:
+@asynccontextmanager
+async def answering_probes(server: Server, address: str) -> AsyncIterator[int]:
+    """Answer health checks, and nothing else, in plain at ``address`` too; yields the port.
+
+    Kubernetes probes speak gRPC but show no certificate.
+    """
+    probes = grpc.aio.server(options=list(SERVER_OPTIONS))
+    health_pb2_grpc.add_HealthServicer_to_server(server.health, probes)
+    try:
+        port = probes.add_insecure_port(address)
+    except RuntimeError as error:
+        raise ConfigurationError(f"cannot answer health checks at {address}: {error}") from error
+    await probes.start()
+    try:
+        yield port
+    finally:
+        await probes.stop(None)
+
+
+def _server_options(address: str) -> list[tuple[str, int | str]]:
+    return [*SERVER_OPTIONS, *(() if address.startswith("unix:") else AGE_OPTIONS)]
+
+
+def open_channel(address: str, tls: TlsSection = LOCAL) -> grpc.aio.Channel:
     """Return a channel that balances over all addresses that a name resolves to."""
-    return grpc.aio.insecure_channel(
-        address, options=[*CHANNEL_OPTIONS, ("grpc.service_config", SERVICE_CONFIG), ("grpc.enable_retries", 1)]
-    )
+    service_config = LOCAL_SERVICE_CONFIG if address.startswith("unix:") else SERVICE_CONFIG
+    options = [*CHANNEL_OPTIONS, ("grpc.service_config", service_config), ("grpc.enable_retries", 1)]
+    if protected(address, tls):
+        return RenewingChannel(address, tls, options)
+    return grpc.aio.insecure_channel(address, options=options)
 
 
 def as_spade_error(error: grpc.aio.AioRpcError, service: str) -> SpadeError:

@@ -11,13 +11,13 @@ import argparse
 import asyncio
 import signal
 import sys
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Protocol
 
-from spade_rl.config import Endpoints, RunConfig, load_config
+from spade_rl.config import Endpoints, RunConfig, load_config, presets
 from spade_rl.errors import SpadeError
-from spade_rl.rpc import Server
+from spade_rl.rpc import Server, answering_probes
 from spade_rl.telemetry import configure_logging, get_logger, serve_metrics
 
 
@@ -32,16 +32,18 @@ class Serve(Protocol):
 
 
 async def _until_signalled(serve: Serve, arguments: argparse.Namespace) -> None:
-    config = load_config(file=arguments.config)
+    config = load_config(preset=arguments.preset, file=arguments.config)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     if arguments.metrics_port:
         serve_metrics(arguments.metrics_port)
-    async with serve(
-        config, run_dir=arguments.run_dir, address=arguments.address, endpoints=config.endpoints
-    ) as server:
+    async with AsyncExitStack() as stack:
+        serving = serve(config, run_dir=arguments.run_dir, address=arguments.address, endpoints=config.endpoints)
+        server = await stack.enter_async_context(serving)
+        if arguments.health_address:
+            await stack.enter_async_context(answering_probes(server, arguments.health_address))
         get_logger(arguments.service).info("serving", address=server.address, port=server.port)
         await stopped.wait()
 
@@ -50,8 +52,10 @@ def run_service(name: str, serve: Serve) -> int:
     """Parse the command line of ``python -m spade_rl.NAME``, serve until a signal, return the exit status."""
     parser = argparse.ArgumentParser(prog=f"python -m spade_rl.{name}", description=f"Serve Spade's {name} service.")
     parser.add_argument("--config", type=Path, required=True, help="the run's configuration (YAML)")
+    parser.add_argument("--preset", choices=sorted(presets()), help="what the configuration builds on")
     parser.add_argument("--run-dir", type=Path, required=True, help="where the run's files lie")
     parser.add_argument("--address", required=True, help="where to listen: host:port or unix:PATH")
+    parser.add_argument("--health-address", help="where to answer health checks in plain as well, for probes")
     parser.add_argument("--metrics-port", type=int, default=0, help="port of /metrics; 0: none")
     parser.add_argument("--log-level", default="INFO")
     arguments = parser.parse_args()

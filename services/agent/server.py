@@ -119,7 +119,7 @@ async def _engine(
 ) -> AsyncIterator[Engine]:
     """Yield the engine in this process, or the one elsewhere that the endpoints name."""
     if endpoints.inference is not None and endpoints.inference != endpoints.agent:
-        async with open_channel(endpoints.inference) as channel:
+        async with open_channel(endpoints.inference, config.tls) as channel:
             yield await RemoteEngine.connect(channel, seconds=CONNECT_SECONDS)
         return
     engine = await TransformersEngine.open(location, tokenizer, config.agent.engine, dtype=config.model.dtype)
@@ -141,7 +141,7 @@ async def serve(config: RunConfig, *, run_dir: Path, address: str, endpoints: En
         engine = await stack.enter_async_context(_engine(config, location, tokenizer, endpoints))
         limits = config.sandbox
         sandbox = SandboxClient(
-            await stack.enter_async_context(open_channel(endpoints.sandbox)),
+            await stack.enter_async_context(open_channel(endpoints.sandbox, config.tls)),
             reset_seconds=limits.queue_seconds + limits.call_seconds + SANDBOX_MARGIN_SECONDS,
             step_seconds=limits.call_seconds + SANDBOX_MARGIN_SECONDS,
         )
@@ -160,7 +160,7 @@ async def serve(config: RunConfig, *, run_dir: Path, address: str, endpoints: En
         services = ["spade_rl.v1.AgentService"]
         if inference is not None:
             services.append("spade_rl.v1.InferenceService")
-        server = Server(address=address, services=services, register=register)
+        server = Server(address=address, services=services, register=register, tls=config.tls)
         await server.start()
         try:
             yield server

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from itertools import islice
 from pathlib import Path
 
-from spade_rl.config import Endpoints
+from spade_rl.config import Endpoints, TlsSection
 from spade_rl.errors import ConfigurationError
-from spade_rl.rpc import calling, open_channel
+from spade_rl.rpc import LOCAL, calling, open_channel
 from spade_rl.v1 import (
     agent_pb2,
     agent_pb2_grpc,
@@ -37,13 +37,13 @@ NEEDED = ("designer", "sandbox", "agent", "regret", "memory", "learner")
 class Services:
     """Stubs of all services behind one deadline for a stage."""
 
-    def __init__(self, endpoints: Endpoints, stage_seconds: float) -> None:
+    def __init__(self, endpoints: Endpoints, stage_seconds: float, tls: TlsSection = LOCAL) -> None:
         missing = [name for name in NEEDED if getattr(endpoints, name) is None]
         if missing:
             raise ConfigurationError(f"endpoints.{missing[0]} is not set: every service needs an address, or none")
         targets = {name: str(getattr(endpoints, name)) for name in NEEDED}
         targets["inference"] = endpoints.inference or targets["agent"]
-        self._channels = {name: open_channel(target) for name, target in targets.items()}
+        self._channels = {name: open_channel(target, tls) for name, target in targets.items()}
         self._timeout = stage_seconds
         self._agent = agent_pb2_grpc.AgentServiceStub(self._channels["agent"])
         self._designer = designer_pb2_grpc.DesignerServiceStub(self._channels["designer"])
@@ -154,9 +154,9 @@ class Services:
 
 
 @asynccontextmanager
-async def connected(endpoints: Endpoints, stage_seconds: float) -> AsyncIterator[Services]:
+async def connected(endpoints: Endpoints, stage_seconds: float, tls: TlsSection = LOCAL) -> AsyncIterator[Services]:
     """Around the use of all services."""
-    services = Services(endpoints, stage_seconds)
+    services = Services(endpoints, stage_seconds, tls)
     try:
         yield services
     finally:

@@ -7,7 +7,7 @@ by the pure functions of ``schedule`` and ``samples``; what it does, the service
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +19,7 @@ from spade_rl.coordinator.events import EventLog
 from spade_rl.coordinator.figures import cycle_figures, with_cycle
 from spade_rl.coordinator.schedule import after_plays, closes_set, moved_averages, opens_set, slot_skills
 from spade_rl.coordinator.state import LiveEnvironment, RunState
-from spade_rl.errors import SpadeError
+from spade_rl.errors import EngineError, SpadeError
 from spade_rl.v1 import designer_pb2, learner_pb2, memory_pb2, regret_pb2
 
 
@@ -53,6 +53,7 @@ async def run_cycle(context: Context, state: RunState) -> tuple[RunState, dict[s
     config, services = context.config, context.services
     watch = Stopwatch()
     engine_before = await services.engine()
+    _check_policy([engine_before.policy_version], state)
     started = time.monotonic()
     cycle, first = state.cycle, opens_set(state)
 
@@ -79,6 +80,7 @@ async def run_cycle(context: Context, state: RunState) -> tuple[RunState, dict[s
 
     with watch.stage("play"):
         evaluations = await _play(context, state, hinted=first)
+    _check_policy(samples.policy_versions(evaluations.values()), state)
     live = tuple(_played(one, evaluations.get(one.digest), measured=first) for one in state.live)
     age = state.age + 1
     closed = closes_set(live, age, config.regret.window)
@@ -159,6 +161,15 @@ async def flush(context: Context, state: RunState) -> RunState:
         refused=(),
         skill_averages=moved_averages(state.skill_averages, state.live),
     )
+
+
+def _check_policy(versions: Iterable[int], state: RunState) -> None:
+    """Refuse what another version sampled: an engine that was started anew holds the starting policy."""
+    others = set(versions) - {state.policy_version}
+    if others:
+        raise EngineError(
+            f"the engine sampled from policy version {min(others)} while the run is at {state.policy_version}"
+        )
 
 
 async def _design(context: Context, state: RunState) -> tuple[list[designer_pb2.DesignedSlot], str]:

@@ -53,6 +53,10 @@ class EventLog:
         temporary.write_text("".join(f"{line}\n" for line in self._lines))
         temporary.replace(self._path)
 
+    def last(self) -> Event:
+        """Return the newest event; an empty one if there is none."""
+        return dict(json.loads(self._lines[-1])) if self._lines else {}
+
     def __len__(self) -> int:
         return len(self._lines)
 

@@ -22,6 +22,7 @@ LEARNABLE_SHARE = Gauge("spade_coordinator_learnable_share", "Share of environme
 DISTINCT_SHARE = Gauge("spade_coordinator_distinct_share", "Share of distinct programs in the last set.")
 EPISODES = Counter("spade_coordinator_episodes_total", "Episodes recorded.")
 VOID_EPISODES = Counter("spade_coordinator_void_episodes_total", "Void episodes.")
+RECOVERIES = Counter("spade_coordinator_recoveries_total", "Returns to the last checkpoint after a service failed.")
 
 
 def observe_cycle(figures: dict[str, Any]) -> None:

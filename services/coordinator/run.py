@@ -1,13 +1,15 @@
 """A run from its first cycle, or from its newest checkpoint, to its end.
 
 Whatever ends it, the run's folder is whole: the last checkpoint, and in memory and in the event log nothing that came
-after it or that is not in it once the run is resumed.
+after it or that is not in it once the run is resumed. Where services are processes of their own, the run itself goes
+back to its last checkpoint when one of them failed, and goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,11 +21,20 @@ from spade_rl.coordinator.cycle import Context, flush, run_cycle
 from spade_rl.coordinator.evaluation import evaluate
 from spade_rl.coordinator.events import EventLog, Listener
 from spade_rl.coordinator.figures import run_summary
-from spade_rl.coordinator.metrics import observe_cycle
+from spade_rl.coordinator.metrics import RECOVERIES, observe_cycle
 from spade_rl.coordinator.state import RunState
 from spade_rl.errors import SpadeError
 from spade_rl.manifest import versions
+from spade_rl.telemetry import get_logger
 from spade_rl.v1 import coordinator_pb2
+
+LONGEST_PAUSE_SECONDS = 15.0
+
+_log = get_logger(__name__)
+
+
+class HopelessError(SpadeError):
+    """The run as it is configured cannot go on, however often it is tried."""
 
 
 class Run:
@@ -48,17 +59,30 @@ class Run:
             self.status = coordinator_pb2.RUN_STATE_STOPPING
             self.events.progress(cycle=self.state.cycle, stage="stop", done=0, total=1)
 
-    async def execute(self) -> dict[str, Any]:
+    async def execute(self, *, recoveries: int = 0) -> dict[str, Any]:
         """Go on from the newest checkpoint, or begin; return the summary at the end.
 
-        Raises SpadeError, with the run resumable.
+        After a failure it goes back to the checkpoint by itself, ``recoveries`` times in a row without a cycle in
+        between. Raises SpadeError, with the run resumable.
         """
         try:
-            isolation = await self._services.isolation()
-            found = newest_checkpoint(self._run_dir / "checkpoints")
-            await (self._restore(*found) if found else self._begin(isolation))
-            await self._cycles()
-            return await self._finish(isolation)
+            failures, reached = 0, -1
+            while True:
+                try:
+                    return await self._once()
+                except HopelessError:
+                    raise
+                except SpadeError as error:
+                    failures = 1 if self.state.cycle > reached else failures + 1
+                    reached = max(reached, self.state.cycle)
+                    if failures > recoveries:
+                        raise
+                    RECOVERIES.inc()
+                    _log.warning(
+                        "going back to the last checkpoint", error=f"{error.boundary}: {error}", attempt=failures
+                    )
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._stop.wait(), min(LONGEST_PAUSE_SECONDS, 0.5 * 2**failures))
         except BaseException as error:
             self.status = coordinator_pb2.RUN_STATE_FAILED
             self.error = str(error) or type(error).__name__
@@ -67,6 +91,17 @@ class Run:
             raise
         finally:
             self.events.close()
+
+    async def _once(self) -> dict[str, Any]:
+        found = newest_checkpoint(self._run_dir / "checkpoints")
+        last = self.events.last()
+        if found and last.get("event") == "run_finished":
+            self.state, self.status = found[1], coordinator_pb2.RUN_STATE_FINISHED
+            return dict(last["summary"])
+        isolation = await self._services.isolation()
+        await (self._restore(*found) if found else self._begin(isolation))
+        await self._cycles()
+        return await self._finish(isolation)
 
     async def _begin(self, isolation: str) -> None:
         """Start at cycle 0: nothing that an aborted start left behind may remain."""
@@ -112,7 +147,7 @@ class Run:
             if self.state.cycle % run.checkpoint_every == 0:
                 await self._checkpoint()
             if self.state.empty_sets >= run.empty_sets:
-                raise SpadeError(
+                raise HopelessError(
                     f"the designer wrote no valid environment in {self.state.empty_sets} sets in a row: the policy has lost "
                     "the role, and more cycles teach it nothing. Begin anew with a smaller learner.learning_rate or "
                     "learner.designer_weight, or with designer.invalid_reward below 0"

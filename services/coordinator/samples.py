@@ -14,6 +14,18 @@ def returns(evaluation: regret_pb2.EvaluateResponse, *, hinted: bool) -> list[fl
     return [trajectory.episode_return for trajectory in evaluation.trajectories if trajectory.arm == arm]
 
 
+def policy_versions(evaluations: Iterable[regret_pb2.EvaluateResponse]) -> set[int]:
+    """Return the versions that sampled what the learner will train on."""
+    return {
+        segment.policy_version
+        for evaluation in evaluations
+        for trajectory in evaluation.trajectories
+        for sequence in trajectory.sequences
+        for segment in sequence.segments
+        if segment.sampled
+    }
+
+
 def agent_samples(evaluations: Iterable[regret_pb2.EvaluateResponse], cycle: int) -> list[learner_pb2.Sample]:
     """Return a sample for every sequence of every plain trajectory.
 

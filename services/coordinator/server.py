@@ -1,7 +1,8 @@
 """The coordinator's gRPC edge: it tells how the run goes, and ends it.
 
 As a process of its own the coordinator starts its run when it is served, or resumes it if the run's folder holds a
-checkpoint. In one process with the others, ``spade_rl.local`` owns the run.
+checkpoint; a run that has finished stays so. A signal ends it at once: the run goes on from its last checkpoint when
+the coordinator is served again. In one process with the others, ``spade_rl.local`` owns the run.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from pathlib import Path
 
 import grpc
 
-from spade_rl.config import Endpoints, RunConfig
+from spade_rl.config import Endpoints, RunConfig, TlsSection
 from spade_rl.coordinator.clients import connected
 from spade_rl.coordinator.run import Run
 from spade_rl.manifest import prepare_run_dir
-from spade_rl.rpc import Server
+from spade_rl.rpc import LOCAL, Server
 from spade_rl.telemetry import get_logger
 from spade_rl.v1 import coordinator_pb2, coordinator_pb2_grpc
 
@@ -61,13 +62,14 @@ class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServiceServicer):
         return coordinator_pb2.StopRunResponse(state=self._run.status)
 
 
-def run_server(run: Run, cycles: int, address: str) -> Server:
+def run_server(run: Run, cycles: int, address: str, tls: TlsSection = LOCAL) -> Server:
     """Return a server that answers about ``run``."""
     servicer = CoordinatorServicer(run, cycles)
     return Server(
         address=address,
         services=[SERVICE],
         register=lambda server: coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server(servicer, server),
+        tls=tls,
     )
 
 
@@ -75,18 +77,18 @@ def run_server(run: Run, cycles: int, address: str) -> Server:
 async def serve(config: RunConfig, *, run_dir: Path, address: str, endpoints: Endpoints) -> AsyncIterator[Server]:
     """Serve, and run the run beside it."""
     run_id = prepare_run_dir(run_dir, config)
-    async with connected(endpoints, config.run.stage_seconds) as services:
+    async with connected(endpoints, config.run.stage_seconds, config.tls) as services:
         run = Run(config, services, run_dir=run_dir, run_id=run_id)
-        server = run_server(run, config.run.cycles, address)
+        server = run_server(run, config.run.cycles, address, config.tls)
         await server.start()
-        task = asyncio.create_task(run.execute())
+        task = asyncio.create_task(run.execute(recoveries=config.run.recoveries))
         task.add_done_callback(_log_end)
         try:
             yield server
         finally:
-            run.stop()
-            with suppress(Exception):
-                await asyncio.wait_for(task, config.run.stage_seconds)
+            task.cancel()
+            with suppress(Exception, asyncio.CancelledError):
+                await task
             await server.stop()
 
 

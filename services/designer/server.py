@@ -72,7 +72,7 @@ async def serve(config: RunConfig, *, run_dir: Path, address: str, endpoints: En
             stack.callback(grounding.close)
         tokenizer = await loop.run_in_executor(executor, lambda: ChatTokenizer(model_location(config.model.name)))
         channels = [
-            await stack.enter_async_context(open_channel(_target(target, service)))
+            await stack.enter_async_context(open_channel(_target(target, service), config.tls))
             for service, target in (
                 # Without an address of its own, the engine is where the agent is.
                 ("inference", endpoints.inference or endpoints.agent),
@@ -93,6 +93,7 @@ async def serve(config: RunConfig, *, run_dir: Path, address: str, endpoints: En
             address=address,
             services=[SERVICE_NAME],
             register=lambda grpc_server: designer_pb2_grpc.add_DesignerServiceServicer_to_server(servicer, grpc_server),
+            tls=config.tls,
         )
         try:
             await server.start()

@@ -22,6 +22,7 @@ def run_follower() -> int:
     """Take the service's command line, follow until the leader closes, return the exit status."""
     parser = argparse.ArgumentParser(description="One more process of Spade's learner service, started by torchrun.")
     parser.add_argument("--config", type=Path, required=True)
+    parser.add_argument("--preset")
     parser.add_argument("--log-level", default="INFO")
     arguments, _ = parser.parse_known_args()
     configure_logging(arguments.log_level)
@@ -29,7 +30,7 @@ def run_follower() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: signal.alarm(_GRACE))
     try:
-        config = load_config(file=arguments.config)
+        config = load_config(preset=arguments.preset, file=arguments.config)
         if config.learner.engine != "deepspeed":
             raise ConfigurationError("learner.engine: torch is one process; start it without torchrun or set deepspeed")
         DeepSpeedEngine(config, model_location(config.model.name), join(config.learner.collective_seconds)).follow()

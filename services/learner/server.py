@@ -152,6 +152,7 @@ async def serve(
                 address=address,
                 services=[learner_pb2.DESCRIPTOR.services_by_name["LearnerService"].full_name],
                 register=lambda target: learner_pb2_grpc.add_LearnerServiceServicer_to_server(servicer, target),
+                tls=config.tls,
             )
             await server.start()
             try:

@@ -156,6 +156,7 @@ async def serve(config: RunConfig, *, run_dir: Path, address: str, endpoints: En
             address=address,
             services=[SERVICE_NAME],
             register=lambda grpc_server: memory_pb2_grpc.add_MemoryServiceServicer_to_server(servicer, grpc_server),
+            tls=config.tls,
         )
         try:
             await server.start()

@@ -137,12 +137,13 @@ async def serve(config: RunConfig, *, run_dir: Path, address: str, endpoints: En
     """Serve the regret service until the block is left."""
     if endpoints.agent is None:
         raise ConfigurationError("the regret service needs endpoints.agent: where the agent service listens")
-    async with open_channel(endpoints.agent) as channel:
+    async with open_channel(endpoints.agent, config.tls) as channel:
         servicer = RegretServicer(channel, silence_seconds=longest_silence(config))
         server = Server(
             address=address,
             services=["spade_rl.v1.RegretService"],
             register=lambda s: regret_pb2_grpc.add_RegretServiceServicer_to_server(servicer, s),
+            tls=config.tls,
         )
         await server.start()
         try:

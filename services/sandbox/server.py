@@ -120,7 +120,7 @@ async def serve(config: RunConfig, *, run_dir: Path, address: str, endpoints: En
         def register(server: grpc.aio.Server) -> None:
             sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(SandboxServicer(pool), server)
 
-        server = Server(address=address, services=[SERVICE], register=register)
+        server = Server(address=address, services=[SERVICE], register=register, tls=config.tls)
         await server.start()
         try:
             yield server
