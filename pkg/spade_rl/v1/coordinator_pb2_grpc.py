@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class CoordinatorServiceStub:
-    """Says how a run goes, and ends it.
+    """Takes runs, says how they go, ends them, and hands out what they left. One run runs at a time. Where a request may
+    name a run, an empty name means the one that runs, or else the newest.
     """
 
     def __init__(self, channel):
@@ -50,10 +51,36 @@ class CoordinatorServiceStub:
                 request_serializer=spade__rl_dot_v1_dot_coordinator__pb2.StopRunRequest.SerializeToString,
                 response_deserializer=spade__rl_dot_v1_dot_coordinator__pb2.StopRunResponse.FromString,
                 _registered_method=True)
+        self.StartRun = channel.unary_unary(
+                '/spade_rl.v1.CoordinatorService/StartRun',
+                request_serializer=spade__rl_dot_v1_dot_coordinator__pb2.StartRunRequest.SerializeToString,
+                response_deserializer=spade__rl_dot_v1_dot_coordinator__pb2.StartRunResponse.FromString,
+                _registered_method=True)
+        self.ResumeRun = channel.unary_unary(
+                '/spade_rl.v1.CoordinatorService/ResumeRun',
+                request_serializer=spade__rl_dot_v1_dot_coordinator__pb2.ResumeRunRequest.SerializeToString,
+                response_deserializer=spade__rl_dot_v1_dot_coordinator__pb2.ResumeRunResponse.FromString,
+                _registered_method=True)
+        self.ListRuns = channel.unary_unary(
+                '/spade_rl.v1.CoordinatorService/ListRuns',
+                request_serializer=spade__rl_dot_v1_dot_coordinator__pb2.ListRunsRequest.SerializeToString,
+                response_deserializer=spade__rl_dot_v1_dot_coordinator__pb2.ListRunsResponse.FromString,
+                _registered_method=True)
+        self.ListArtifacts = channel.unary_unary(
+                '/spade_rl.v1.CoordinatorService/ListArtifacts',
+                request_serializer=spade__rl_dot_v1_dot_coordinator__pb2.ListArtifactsRequest.SerializeToString,
+                response_deserializer=spade__rl_dot_v1_dot_coordinator__pb2.ListArtifactsResponse.FromString,
+                _registered_method=True)
+        self.FetchArtifact = channel.unary_stream(
+                '/spade_rl.v1.CoordinatorService/FetchArtifact',
+                request_serializer=spade__rl_dot_v1_dot_coordinator__pb2.FetchArtifactRequest.SerializeToString,
+                response_deserializer=spade__rl_dot_v1_dot_coordinator__pb2.FetchArtifactResponse.FromString,
+                _registered_method=True)
 
 
 class CoordinatorServiceServicer:
-    """Says how a run goes, and ends it.
+    """Takes runs, says how they go, ends them, and hands out what they left. One run runs at a time. Where a request may
+    name a run, an empty name means the one that runs, or else the newest.
     """
 
     def GetRun(self, request, context):
@@ -63,7 +90,8 @@ class CoordinatorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchRun(self, request, context):
-        """The run's events from a number on, and those to come, until the run ends.
+        """The run's events from a number on, and those to come, until the run ends. When a run goes back to its checkpoint, so
+        do the numbers.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -71,6 +99,41 @@ class CoordinatorServiceServicer:
 
     def StopRun(self, request, context):
         """Checkpoints at the end of the cycle in progress, and stops.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StartRun(self, request, context):
+        """Begins a run of the given configuration. Sending the same request again changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeRun(self, request, context):
+        """Goes on with a run that was stopped or failed, from its newest checkpoint.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRuns(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListArtifacts(self, request, context):
+        """Has a run's folder made up to now, with its archive and report, and names its files. It stays as it is until the
+        next call for the same run.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FetchArtifact(self, request, context):
+        """A file of the last ListArtifacts, from an offset on.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -94,6 +157,31 @@ def add_CoordinatorServiceServicer_to_server(servicer, server):
                     request_deserializer=spade__rl_dot_v1_dot_coordinator__pb2.StopRunRequest.FromString,
                     response_serializer=spade__rl_dot_v1_dot_coordinator__pb2.StopRunResponse.SerializeToString,
             ),
+            'StartRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartRun,
+                    request_deserializer=spade__rl_dot_v1_dot_coordinator__pb2.StartRunRequest.FromString,
+                    response_serializer=spade__rl_dot_v1_dot_coordinator__pb2.StartRunResponse.SerializeToString,
+            ),
+            'ResumeRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeRun,
+                    request_deserializer=spade__rl_dot_v1_dot_coordinator__pb2.ResumeRunRequest.FromString,
+                    response_serializer=spade__rl_dot_v1_dot_coordinator__pb2.ResumeRunResponse.SerializeToString,
+            ),
+            'ListRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRuns,
+                    request_deserializer=spade__rl_dot_v1_dot_coordinator__pb2.ListRunsRequest.FromString,
+                    response_serializer=spade__rl_dot_v1_dot_coordinator__pb2.ListRunsResponse.SerializeToString,
+            ),
+            'ListArtifacts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListArtifacts,
+                    request_deserializer=spade__rl_dot_v1_dot_coordinator__pb2.ListArtifactsRequest.FromString,
+                    response_serializer=spade__rl_dot_v1_dot_coordinator__pb2.ListArtifactsResponse.SerializeToString,
+            ),
+            'FetchArtifact': grpc.unary_stream_rpc_method_handler(
+                    servicer.FetchArtifact,
+                    request_deserializer=spade__rl_dot_v1_dot_coordinator__pb2.FetchArtifactRequest.FromString,
+                    response_serializer=spade__rl_dot_v1_dot_coordinator__pb2.FetchArtifactResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'spade_rl.v1.CoordinatorService', rpc_method_handlers)
@@ -103,7 +191,8 @@ def add_CoordinatorServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class CoordinatorService:
-    """Says how a run goes, and ends it.
+    """Takes runs, says how they go, ends them, and hands out what they left. One run runs at a time. Where a request may
+    name a run, an empty name means the one that runs, or else the newest.
     """
 
     @staticmethod
@@ -177,6 +266,141 @@ class CoordinatorService:
             '/spade_rl.v1.CoordinatorService/StopRun',
             spade__rl_dot_v1_dot_coordinator__pb2.StopRunRequest.SerializeToString,
             spade__rl_dot_v1_dot_coordinator__pb2.StopRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/spade_rl.v1.CoordinatorService/StartRun',
+            spade__rl_dot_v1_dot_coordinator__pb2.StartRunRequest.SerializeToString,
+            spade__rl_dot_v1_dot_coordinator__pb2.StartRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/spade_rl.v1.CoordinatorService/ResumeRun',
+            spade__rl_dot_v1_dot_coordinator__pb2.ResumeRunRequest.SerializeToString,
+            spade__rl_dot_v1_dot_coordinator__pb2.ResumeRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/spade_rl.v1.CoordinatorService/ListRuns',
+            spade__rl_dot_v1_dot_coordinator__pb2.ListRunsRequest.SerializeToString,
+            spade__rl_dot_v1_dot_coordinator__pb2.ListRunsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListArtifacts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/spade_rl.v1.CoordinatorService/ListArtifacts',
+            spade__rl_dot_v1_dot_coordinator__pb2.ListArtifactsRequest.SerializeToString,
+            spade__rl_dot_v1_dot_coordinator__pb2.ListArtifactsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FetchArtifact(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/spade_rl.v1.CoordinatorService/FetchArtifact',
+            spade__rl_dot_v1_dot_coordinator__pb2.FetchArtifactRequest.SerializeToString,
+            spade__rl_dot_v1_dot_coordinator__pb2.FetchArtifactResponse.FromString,
             options,
             channel_credentials,
             insecure,
