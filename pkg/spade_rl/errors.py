@@ -70,6 +70,13 @@ class CapacityError(SpadeError):
     code = grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
+class UnavailableError(SpadeError):
+    """A service is shutting down and begins nothing new; another instance may answer, or this one later."""
+
+    boundary = "shutdown"
+    code = grpc.StatusCode.UNAVAILABLE
+
+
 class DeadlineError(SpadeError):
     """Something did not answer in time."""
 
@@ -88,6 +95,7 @@ BY_BOUNDARY: dict[str, type[SpadeError]] = {
         MemoryStoreError,
         LearnerError,
         CapacityError,
+        UnavailableError,
         DeadlineError,
     )
 }

@@ -49,10 +49,10 @@ class _Place:
 class Pool:
     """Sandboxes and workers of one service. Enter it to start, leave it to end everything."""
 
-    def __init__(self, home: Home, section: SandboxSection) -> None:
+    def __init__(self, home: Home, section: SandboxSection, *, prefix: str = "s") -> None:
         self._home = home
         self._section = section
-        self._names = (f"s{number}" for number in itertools.count())
+        self._names = (f"{prefix}{number}" for number in itertools.count())
         self._places: dict[str, _Place] = {}
         self._blank: deque[asyncio.Task[Sandbox]] = deque()
         self._closing: set[asyncio.Task[None]] = set()
