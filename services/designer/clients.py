@@ -12,7 +12,7 @@ from spade_rl.config import RunConfig
 from spade_rl.designer import wire
 from spade_rl.designer.attempts import Reply, Report
 from spade_rl.designer.fitting import Seed
-from spade_rl.errors import CapacityError, DeadlineError, EngineError, SandboxError
+from spade_rl.errors import CapacityError, DeadlineError, EngineError, SandboxError, UnavailableError
 from spade_rl.rpc import calling
 from spade_rl.telemetry import get_logger
 from spade_rl.v1 import environment_pb2, inference_pb2, memory_pb2, sandbox_pb2
@@ -112,7 +112,7 @@ class Sandbox:
         )
         try:
             return await self._admit(request)
-        except (SandboxError, CapacityError) as error:
+        except (SandboxError, CapacityError, UnavailableError) as error:
             _log.warning("admission failed, asking once more", error=str(error))
             return await self._admit(request)
 
