@@ -16,6 +16,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from spade_rl.errors import ConfigurationError
+from spade_rl.kinds import EnvironmentKind
 from spade_rl.prompts import PromptStyle
 
 GAME_SKILLS = (
@@ -25,6 +26,14 @@ GAME_SKILLS = (
     "pattern recognition",
     "optimization",
     "causal inference",
+)
+TOOL_SKILLS = (
+    "API orchestration",
+    "data retrieval",
+    "state modification",
+    "error recovery",
+    "tool selection",
+    "multi-step workflows",
 )
 
 
@@ -74,8 +83,12 @@ class GroundingSection(Section):
 class DesignerSection(Section):
     """The Environment Designer."""
 
+    kind: EnvironmentKind = Field(EnvironmentKind.GAME, description="How its environments are played.")
     skills: tuple[str, ...] = Field(
-        GAME_SKILLS, min_length=1, description="What environments may train; one is named in every prompt."
+        GAME_SKILLS,
+        min_length=1,
+        description="What environments may train; one is named in every prompt. Of `kind: tool_use`, by default: "
+        f"{', '.join(TOOL_SKILLS)}.",
     )
     active_skills: int = Field(3, ge=1, description="Skills in one set, round robin.")
     environments: int = Field(24, ge=1, description="Environments in one set.")
@@ -91,6 +104,13 @@ class DesignerSection(Section):
         None, description="Reward of a refused attempt; unset, refused attempts are kept but not trained on."
     )
     trained: bool = Field(True, description="Off: the designer is frozen (an ablation).")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _skills_of_the_kind(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("kind") == EnvironmentKind.TOOL_USE:
+            return {"skills": TOOL_SKILLS, **data}
+        return data
 
     @model_validator(mode="after")
     def _whole_sets(self) -> DesignerSection:
@@ -134,6 +154,9 @@ class SandboxSection(Section):
     max_sandboxes: int = Field(32, ge=1, description="Live sandboxes; the least recently used idle one makes room.")
     max_workers: int = Field(256, ge=2, description="Live episodes (an admission counts as two); more wait.")
     queue_seconds: float = Field(120.0, gt=0, description="How long an episode waits for a worker.")
+    reachable_seconds: float = Field(
+        300.0, gt=0, description="How long callers wait for a sandbox service that answers: one that scales up from none."
+    )
     replay_share: float = Field(
         0.02,
         ge=0,
@@ -286,6 +309,12 @@ class RunConfig(Section):
             raise ValueError(
                 f"designer.max_tokens ({self.designer.max_tokens}) must leave room in agent.engine.context_tokens "
                 f"({self.agent.engine.context_tokens}) for the prompt"
+            )
+        turns = self.agent.history_turns
+        if self.designer.kind is EnvironmentKind.TOOL_USE and turns is not None and turns < self.agent.max_turns - 1:
+            raise ValueError(
+                f"agent.history_turns ({turns}) would hide the tools, which stand in the first observation: unset it for "
+                "designer.kind tool_use"
             )
         low, high = self.memory.learnable
         if not -1 <= low < high <= 1:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypedDict
 
+from spade_rl.kinds import EnvironmentKind
+
 
 class Message(TypedDict):
     """One chat message, as chat templates take it."""
@@ -62,9 +64,55 @@ must give different instances, the same seed always the same one. The answer mus
 observation, and neither an empty nor a constant nor a random action may win. Only the standard library's pure
 modules and numpy may be imported; there is no file, network or clock."""
 
+TOOL_CONTRACT = """\
+Write one self-contained Python class that is a training environment played through tools. It extends ToolEnvironment,
+which shows the tools and one instruction at a time, checks every call against its schema, and pays 1.0 when the agent
+submits and every instruction holds on the final state. For example:
+
+from spade_rl.environment import Instruction, ToolEnvironment, ToolError, call, tool
+
+
+class Lockers(ToolEnvironment):
+    def build(self, rng):  # makes one instance; all randomness from rng, a random.Random
+        a, b, c = rng.sample(["ada", "bo", "cy", "dee", "eve"], 3)
+        old, free, wanted, *others = rng.sample(range(10, 1000), 5)
+        self.owner = {old: b, others[0]: a, others[1]: c}
+        return [  # 3 to 5; each is shown when the one before it holds
+            Instruction(f"Give locker {free} to {a}.", lambda: self.owner.get(free) == a, [call("assign", locker=free, name=a)]),
+            Instruction(f"Free {b}'s locker.", lambda: old not in self.owner, [call("release", locker=old)]),
+            Instruction(f"{b} takes locker {wanted}.", lambda: self.owner.get(wanted) == b, [call("assign", locker=wanted, name=b)]),
+        ]
+
+    @tool("Give a free locker to somebody.", locker={"type": "integer", "minimum": 1}, name={"type": "string"})
+    def assign(self, locker, name):
+        if locker in self.owner:
+            raise ToolError("this locker is taken")  # told to the agent; any other exception is a fault of the class
+        self.owner[locker] = name
+
+    @tool("Free a locker.", locker={"type": "integer", "minimum": 1})
+    def release(self, locker):
+        if self.owner.pop(locker, None) is None:
+            raise ToolError("this locker is free")
+
+    @tool("List the lockers of somebody.", name={"type": "string"})
+    def lockers_of(self, name):
+        return [locker for locker, owner in self.owner.items() if owner == name]
+
+    @tool("Count the lockers that are taken.")  # of no use here: a distractor
+    def count(self):
+        return len(self.owner)
+
+Define 3 to 8 tools, one or two of them distractors, with a schema for every parameter (type, description, enum, minimum,
+maximum, items, properties, required); parameters with a default are optional. Do not define reset, step, solution or a
+tool named submit. What an instruction asks must be found out with the tools, and no call may do it by chance. `calls` win
+in the state that the instructions before leave behind. Different seeds must give different instances. Only the standard
+library's pure modules, numpy and spade_rl.environment may be imported; there is no file, network or clock."""
+_CONTRACTS = {EnvironmentKind.GAME: CONTRACT, EnvironmentKind.TOOL_USE: TOOL_CONTRACT}
+
 
 def designer_messages(
     style: PromptStyle,
+    kind: EnvironmentKind = EnvironmentKind.GAME,
     *,
     skill: str,
     document: str,
@@ -91,7 +139,7 @@ def designer_messages(
         "Write a new environment, different from the ones above, that the agent can win about half of the time. "
         "Answer with one ```python code block."
     )
-    return [{"role": "system", "content": CONTRACT}, {"role": "user", "content": "\n\n".join(parts)}]
+    return [{"role": "system", "content": _CONTRACTS[kind]}, {"role": "user", "content": "\n\n".join(parts)}]
 
 
 def repair_messages(prompt: Sequence[Message], reply: str, gate: str, complaint: str) -> list[Message]:
@@ -138,12 +186,19 @@ AGENT_SYSTEM = (
     "for this turn in \\boxed{}."
 )
 
+TOOL_AGENT_SYSTEM = (
+    "You act in an environment through tools, turn by turn. Each message shows what you observe; the first one lists the "
+    "tools. Think, then end your reply with exactly one call of a tool, as JSON: "
+    '{"tool": NAME, "arguments": {...}}. When all instructions are done, call submit.'
+)
+_AGENT_SYSTEMS = {EnvironmentKind.GAME: AGENT_SYSTEM, EnvironmentKind.TOOL_USE: TOOL_AGENT_SYSTEM}
 
-def agent_opening(style: PromptStyle, hint: str | None) -> list[Message]:
+
+def agent_opening(style: PromptStyle, hint: str | None, kind: EnvironmentKind = EnvironmentKind.GAME) -> list[Message]:
     """Return what stands before the first observation."""
     if style is PromptStyle.COMPACT:
         return []
-    system = AGENT_SYSTEM + (f"\n\nAdvice for this environment: {hint}" if hint else "")
+    system = _AGENT_SYSTEMS[kind] + (f"\n\nAdvice for this environment: {hint}" if hint else "")
     return [{"role": "system", "content": system}]
 
 
@@ -157,14 +212,18 @@ def agent_observation(style: PromptStyle, observation: str, hint: str | None) ->
     return {"role": "user", "content": observation}
 
 
-def extract_action(style: PromptStyle, reply: str) -> str | None:
+def extract_action(style: PromptStyle, reply: str, kind: EnvironmentKind = EnvironmentKind.GAME) -> str | None:
     """Return the action in an agent's reply, or None if it holds none.
 
-    In full style this is the content of the last ``\\boxed{}``, braces balanced; in compact style the
-    whole reply without surrounding space.
+    In full style this is the content of the last ``\\boxed{}``, braces balanced, or, where tools are called, all that
+    follows the thoughts: the environment looks for the call in it, and says what is wrong with it. In compact style it is
+    the whole reply without surrounding space.
     """
     if style is PromptStyle.COMPACT:
         return reply.strip()
+    if kind is EnvironmentKind.TOOL_USE:
+        said = reply.rpartition("</think>")[2].strip()
+        return None if not said or "<think>" in said else said
     start = reply.rfind("\\boxed{")
     if start < 0:
         return None

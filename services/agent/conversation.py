@@ -12,6 +12,7 @@ from typing import Protocol
 
 from spade_rl.agent.engine.interface import Generation
 from spade_rl.agent.trajectory import Segment, Sequence
+from spade_rl.kinds import EnvironmentKind
 from spade_rl.models import ChatTokenizer
 from spade_rl.prompts import PromptStyle, agent_observation, agent_opening
 
@@ -28,9 +29,9 @@ class PromptEncoder:
         self.opening = lru_cache(CACHED_OBSERVATIONS)(self._opening)
         self._following = lru_cache(CACHED_OBSERVATIONS)(self._encode_following)
 
-    def _opening(self, observation: str, hint: str | None) -> tuple[int, ...]:
+    def _opening(self, observation: str, hint: str | None, kind: EnvironmentKind) -> tuple[int, ...]:
         """Return the ids of a conversation that begins with ``observation``, up to the reply."""
-        messages = [*agent_opening(self._style, hint), agent_observation(self._style, observation, hint)]
+        messages = [*agent_opening(self._style, hint, kind), agent_observation(self._style, observation, hint)]
         return tuple(self._tokenizer.encode_chat(messages))
 
     def _encode_following(self, observation: str, hint: str | None) -> tuple[int, ...]:
@@ -87,8 +88,11 @@ def _sampled(generation: Generation, trained: bool) -> Segment:
 class WholeHistory:
     """The agent sees everything: one sequence an episode, and every prompt begins with the one before."""
 
-    def __init__(self, encoder: PromptEncoder, *, hint: str | None, trained: bool) -> None:
+    def __init__(
+        self, encoder: PromptEncoder, *, hint: str | None, trained: bool, kind: EnvironmentKind = EnvironmentKind.GAME
+    ) -> None:
         self._encoder = encoder
+        self._kind = kind
         self._hint = hint
         self._trained = trained
         self._segments: list[Segment] = []
@@ -99,7 +103,7 @@ class WholeHistory:
         if self._segments:
             ids = self._encoder.following(self._segments[-1].token_ids, observation, self._hint)
         else:
-            ids = self._encoder.opening(observation, self._hint)
+            ids = self._encoder.opening(observation, self._hint, self._kind)
         self._append(_context(ids))
 
     def prompt(self) -> tuple[int, ...]:
@@ -123,8 +127,17 @@ class WholeHistory:
 class LatestTurns:
     """The agent sees the latest observation and ``turns`` exchanges before it: one sequence a turn."""
 
-    def __init__(self, encoder: PromptEncoder, *, hint: str | None, trained: bool, turns: int) -> None:
+    def __init__(
+        self,
+        encoder: PromptEncoder,
+        *,
+        hint: str | None,
+        trained: bool,
+        turns: int,
+        kind: EnvironmentKind = EnvironmentKind.GAME,
+    ) -> None:
         self._encoder = encoder
+        self._kind = kind
         self._hint = hint
         self._trained = trained
         self._turns = turns
@@ -139,7 +152,7 @@ class LatestTurns:
 
     def prompt(self) -> tuple[int, ...]:
         """Return a conversation that begins with the oldest observation still seen."""
-        ids = list(self._encoder.opening(self._observations[0], self._hint))
+        ids = list(self._encoder.opening(self._observations[0], self._hint, self._kind))
         for reply, observation in zip(self._replies, self._observations[1:], strict=True):
             ids += reply
             ids += self._encoder.following(reply, observation, self._hint)
@@ -156,9 +169,14 @@ class LatestTurns:
 
 
 def start_conversation(
-    encoder: PromptEncoder, *, hint: str | None, trained: bool, history_turns: int | None
+    encoder: PromptEncoder,
+    *,
+    hint: str | None,
+    trained: bool,
+    history_turns: int | None,
+    kind: EnvironmentKind = EnvironmentKind.GAME,
 ) -> Conversation:
     """Return the conversation of an agent that sees ``history_turns`` earlier turns, or all of them."""
     if history_turns is None:
-        return WholeHistory(encoder, hint=hint, trained=trained)
-    return LatestTurns(encoder, hint=hint, trained=trained, turns=history_turns)
+        return WholeHistory(encoder, hint=hint, trained=trained, kind=kind)
+    return LatestTurns(encoder, hint=hint, trained=trained, turns=history_turns, kind=kind)

@@ -80,7 +80,11 @@ async def play_episode(
     """Play ``play`` once and return its trajectory; a void one if something failed."""
     start = time.monotonic()
     conversation = start_conversation(
-        encoder, hint=play.hint, trained=play.arm is Arm.PLAIN, history_turns=rules.history_turns
+        encoder,
+        hint=play.hint,
+        trained=play.arm is Arm.PLAIN,
+        history_turns=rules.history_turns,
+        kind=play.environment.kind,
     )
     progress = _Progress(turns=[])
     try:
@@ -124,7 +128,7 @@ async def _play(
         metrics.TURNS.inc()
         conversation.reply(generation)
         reply = encoder.text(generation.token_ids)
-        action = extract_action(rules.style, reply)
+        action = extract_action(rules.style, reply, play.environment.kind)
         if action is None:
             progress.turns.append(Turn(observation=progress.observation, reply=reply, action="", reward=0.0))
             if generation.finish_reason is FinishReason.STOP:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from spade_rl.kinds import EnvironmentKind
+
 
 class Arm(StrEnum):
     """The two arms of regret."""
@@ -48,6 +50,7 @@ class PlayedEnvironment:
     digest: str
     source: str
     hint: str
+    kind: EnvironmentKind = EnvironmentKind.GAME
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from spade_rl.agent.engine.interface import EngineStatus, FinishReason, Generation, Prompt
 from spade_rl.agent.trajectory import Arm, Play, PlayedEnvironment, Segment, StopReason, Trajectory
 from spade_rl.errors import ConfigurationError
-from spade_rl.v1 import agent_pb2, inference_pb2, trajectory_pb2
+from spade_rl.kinds import EnvironmentKind
+from spade_rl.v1 import agent_pb2, environment_pb2, inference_pb2, trajectory_pb2
 
 _ARMS = {trajectory_pb2.ARM_PLAIN: Arm.PLAIN, trajectory_pb2.ARM_HINTED: Arm.HINTED}
 _ARMS_OUT = {arm: number for number, arm in _ARMS.items()}
@@ -32,7 +33,15 @@ _FINISH_REASONS_IN = {number: reason for reason, number in _FINISH_REASONS.items
 def plays_from_wire(request: agent_pb2.RolloutRequest) -> list[Play]:
     """Return the plays of a request; raises ConfigurationError for one that cannot be played or told apart."""
     environments = [
-        PlayedEnvironment(digest=environment.digest, source=environment.source, hint=environment.hint)
+        PlayedEnvironment(
+            digest=environment.digest,
+            source=environment.source,
+            hint=environment.hint,
+            # Of environments without a kind, as games: they are what there was before there were kinds.
+            kind=EnvironmentKind.TOOL_USE
+            if environment.kind == environment_pb2.ENVIRONMENT_KIND_TOOL_USE
+            else EnvironmentKind.GAME,
+        )
         for environment in request.environments
     ]
     plays, seen = [], set()

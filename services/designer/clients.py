@@ -15,7 +15,7 @@ from spade_rl.designer.fitting import Seed
 from spade_rl.errors import CapacityError, DeadlineError, EngineError, SandboxError, UnavailableError
 from spade_rl.rpc import calling
 from spade_rl.telemetry import get_logger
-from spade_rl.v1 import environment_pb2, inference_pb2, memory_pb2, sandbox_pb2
+from spade_rl.v1 import inference_pb2, memory_pb2, sandbox_pb2
 from spade_rl.v1.inference_pb2_grpc import InferenceServiceStub
 from spade_rl.v1.memory_pb2_grpc import MemoryServiceStub
 from spade_rl.v1.sandbox_pb2_grpc import SandboxServiceStub
@@ -97,6 +97,7 @@ class Sandbox:
 
     def __init__(self, channel: grpc.aio.Channel, config: RunConfig) -> None:
         self._stub = SandboxServiceStub(channel)
+        self._kind = wire.kind_to_wire(config.designer.kind)
         self._seconds = config.sandbox.admission_seconds + config.sandbox.queue_seconds + MARGIN_SECONDS
 
     async def admit(self, source: str, *, seed: int, known: Sequence[str]) -> tuple[Report, str]:
@@ -106,7 +107,7 @@ class Sandbox:
         """
         request = sandbox_pb2.AdmitRequest(
             source=source,
-            kind=environment_pb2.ENVIRONMENT_KIND_GAME,
+            kind=self._kind,
             seed=seed,
             known_normalised_digests=known,
         )

@@ -135,6 +135,7 @@ class Designer:
             shown = excerpt(document.text, self._config.grounding.words, seed)[:MAX_EXCERPT]
         prompt = fit_prompt(
             self._style,
+            self._config.designer.kind,
             skill=task.skills[index],
             document=shown,
             positives=seeds[0],

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spade_rl.errors import ConfigurationError
+from spade_rl.kinds import EnvironmentKind
 from spade_rl.prompts import Message, PromptStyle, SeedExample, designer_messages
 
 Encode = Callable[[Sequence[Message]], list[int]]
@@ -46,6 +47,7 @@ class DesignPrompt:
 
 def fit_prompt(
     style: PromptStyle,
+    kind: EnvironmentKind,
     *,
     skill: str,
     document: str,
@@ -62,6 +64,7 @@ def fit_prompt(
     def prompt(text: str, kept_positives: Sequence[Seed], kept_negatives: Sequence[Seed]) -> DesignPrompt:
         messages = designer_messages(
             style,
+            kind,
             skill=skill,
             document=text,
             positives=[seed.example() for seed in kept_positives],

@@ -21,6 +21,7 @@ from spade_rl.designer.corpus import Document
 from spade_rl.designer.design import Designer, Task
 from spade_rl.designer.grounding import Grounding, open_grounding
 from spade_rl.errors import ConfigurationError
+from spade_rl.kinds import EnvironmentKind
 from spade_rl.models import ChatTokenizer, model_location
 from spade_rl.rpc import Server, open_channel
 from spade_rl.v1 import designer_pb2 as pb
@@ -32,8 +33,11 @@ SERVICE_NAME = "spade_rl.v1.DesignerService"
 class DesignerServicer(designer_pb2_grpc.DesignerServiceServicer):
     """Answers with a designer and a corpus."""
 
-    def __init__(self, designer: Designer, grounding: Grounding | None, executor: ThreadPoolExecutor) -> None:
+    def __init__(
+        self, designer: Designer, kind: EnvironmentKind, grounding: Grounding | None, executor: ThreadPoolExecutor
+    ) -> None:
         self._designer = designer
+        self._kind = kind
         self._grounding = grounding
         self._executor = executor
 
@@ -51,7 +55,7 @@ class DesignerServicer(designer_pb2_grpc.DesignerServiceServicer):
         task = Task(request.run_id, request.run_seed, request.cycle, tuple(request.skills))
         async with aclosing(self._designer.design(task, documents)) as slots:
             async for designed in slots:
-                yield pb.DesignResponse(slot=wire.slot_message(designed))
+                yield pb.DesignResponse(slot=wire.slot_message(designed, self._kind))
         yield pb.DesignResponse(done=pb.DesignDone(grounding_cursor=cursor))
 
 
@@ -88,7 +92,7 @@ async def serve(config: RunConfig, *, run_dir: Path, address: str, endpoints: En
             memory=Memory(channels[2]),
             run_in_thread=lambda work: loop.run_in_executor(executor, work),
         )
-        servicer = DesignerServicer(designer, grounding, executor)
+        servicer = DesignerServicer(designer, config.designer.kind, grounding, executor)
         server = Server(
             address=address,
             services=[SERVICE_NAME],

@@ -16,8 +16,13 @@ from spade_rl.designer.attempts import (
     clip_bytes,
 )
 from spade_rl.designer.fitting import Seed
+from spade_rl.kinds import EnvironmentKind
 from spade_rl.v1 import designer_pb2, environment_pb2, inference_pb2, memory_pb2, trajectory_pb2
 
+_KIND = {
+    EnvironmentKind.GAME: environment_pb2.ENVIRONMENT_KIND_GAME,
+    EnvironmentKind.TOOL_USE: environment_pb2.ENVIRONMENT_KIND_TOOL_USE,
+}
 _PROVENANCE = tuple(Provenance.__dataclass_fields__)
 _TO_VERDICT = {
     environment_pb2.VERDICT_PASSED: Verdict.PASSED,
@@ -101,8 +106,13 @@ def _attempt(attempt: Attempt) -> designer_pb2.DesignAttempt:
     )
 
 
-def slot_message(designed: Designed) -> designer_pb2.DesignedSlot:
-    """Return a slot that is done for the wire."""
+def kind_to_wire(kind: EnvironmentKind) -> Any:
+    """Return a kind on the wire."""
+    return _KIND[kind]
+
+
+def slot_message(designed: Designed, kind: EnvironmentKind) -> designer_pb2.DesignedSlot:
+    """Return a slot that is done for the wire; its environment, if any, is of ``kind``."""
     message = designer_pb2.DesignedSlot(slot=designed.slot, attempts=[_attempt(a) for a in designed.attempts])
     if designed.admitted:
         last = designed.attempts[-1]
@@ -110,7 +120,7 @@ def slot_message(designed: Designed) -> designer_pb2.DesignedSlot:
             environment_pb2.Environment(
                 digest=last.report.digest,
                 source=last.source,
-                kind=environment_pb2.ENVIRONMENT_KIND_GAME,
+                kind=kind_to_wire(kind),
                 skill=last.skill,
                 hint=designed.hint,
                 provenance=_provenance(last.provenance),

@@ -81,11 +81,11 @@ class Program:
     digest: str
     normalised_digest: str
     class_name: str
-    kind: EnvironmentKind
     # Allowed modules that it imports anywhere; they are loaded once, before workers are forked.
     modules: tuple[str, ...]
     # Names that it uses without importing them, and what they stand for ("module" or "module:attribute").
     injected: tuple[tuple[str, str], ...]
+    kind: EnvironmentKind = EnvironmentKind.GAME
 
 
 def analyse(source: str) -> Program:

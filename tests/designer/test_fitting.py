@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from spade_rl.designer.fitting import Seed, fit_prompt
 from spade_rl.errors import ConfigurationError
+from spade_rl.kinds import EnvironmentKind
 from spade_rl.prompts import PromptStyle, designer_messages
 
 POSITIVES = [Seed("p1", "class P1: pass", 0.5), Seed("p2", "class P2: pass", 0.4)]
@@ -21,7 +22,14 @@ def encode(messages) -> list[int]:
 
 def fit(room: int, document: str = DOCUMENT, style: PromptStyle = PromptStyle.COMPACT):
     return fit_prompt(
-        style, skill="count", document=document, positives=POSITIVES, negatives=NEGATIVES, room=room, encode=encode
+        style,
+        EnvironmentKind.GAME,
+        skill="count",
+        document=document,
+        positives=POSITIVES,
+        negatives=NEGATIVES,
+        room=room,
+        encode=encode,
     )
 
 

@@ -52,13 +52,11 @@ class Sandbox:
         )
 
     async def admit(self, source: str, seed: int, known: Sequence[str] = ()) -> environment_pb2.AdmissionReport:
-        """Pass a source through the admission gates."""
+        """Pass a source of either kind through the admission gates."""
         from spade_rl.rpc import calling
-        from spade_rl.v1 import environment_pb2, sandbox_pb2
+        from spade_rl.v1 import sandbox_pb2
 
-        request = sandbox_pb2.AdmitRequest(
-            source=source, kind=environment_pb2.ENVIRONMENT_KIND_GAME, seed=seed, known_normalised_digests=known
-        )
+        request = sandbox_pb2.AdmitRequest(source=source, seed=seed, known_normalised_digests=known)
         async with calling("sandbox"):
             return (await self._stub.Admit(request, timeout=self._admission_seconds)).report
 
