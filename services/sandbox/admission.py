@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from spade_rl.config import Isolation
 from spade_rl.errors import CapacityError, SandboxError
+from spade_rl.kinds import EnvironmentKind
 from spade_rl.sandbox import metrics
 from spade_rl.sandbox.answers import Refusal, Reset
 from spade_rl.sandbox.gates import (
@@ -29,7 +30,7 @@ from spade_rl.sandbox.gates import (
 )
 from spade_rl.sandbox.limits import EpisodeError, FaultKind, Origin
 from spade_rl.sandbox.pool import Pool
-from spade_rl.sandbox.program import Program, StaticRefusal
+from spade_rl.sandbox.program import Program, StaticRefusal, require_kind
 from spade_rl.sandbox.worker import (
     Answer,
     Load,
@@ -70,11 +71,18 @@ class Report:
         return next((each for each in self.verdicts if each.verdict is Verdict.FAILED), None)
 
 
-async def admit(pool: Pool, source: str, *, seed: int, known: Collection[str] = ()) -> Report:
-    """Return the report on a source. Raises SandboxError or CapacityError if it could not be judged."""
+async def admit(
+    pool: Pool, source: str, *, seed: int, known: Collection[str] = (), kind: EnvironmentKind | None = None
+) -> Report:
+    """Return the report on a source, which must be of ``kind`` if one is given.
+
+    Raises SandboxError or CapacityError if it could not be judged.
+    """
     began = time.monotonic()
     try:
         program = await pool.analysed(source)
+        if kind is not None:
+            require_kind(program, kind)
     except StaticRefusal as refused:
         report = _report(pool, source_digest_of(source), "", static_refusal(refused.gate, refused.message), began, None)
     else:

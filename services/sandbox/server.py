@@ -22,7 +22,14 @@ from spade_rl.sandbox.limits import EpisodeError, limits_of
 from spade_rl.sandbox.pool import Pool
 from spade_rl.sandbox.rootfs import ensure_rootfs, running_interpreter
 from spade_rl.sandbox.runtime import find_runtime
-from spade_rl.sandbox.wire import fault_to_wire, isolation_to_wire, report_to_wire, reset_to_wire, steps_to_wire
+from spade_rl.sandbox.wire import (
+    fault_to_wire,
+    isolation_to_wire,
+    kind_from_wire,
+    report_to_wire,
+    reset_to_wire,
+    steps_to_wire,
+)
 from spade_rl.telemetry import get_logger
 from spade_rl.v1 import sandbox_pb2 as pb
 from spade_rl.v1 import sandbox_pb2_grpc
@@ -41,7 +48,11 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
     async def Admit(self, request: pb.AdmitRequest, _context: grpc.aio.ServicerContext) -> pb.AdmitResponse:
         """Pass a source through the gates."""
         report = await admit(
-            self._pool, request.source, seed=request.seed, known=frozenset(request.known_normalised_digests)
+            self._pool,
+            request.source,
+            seed=request.seed,
+            known=frozenset(request.known_normalised_digests),
+            kind=kind_from_wire(request.kind),
         )
         return pb.AdmitResponse(report=report_to_wire(report), normalised_digest=report.normalised_digest)
 

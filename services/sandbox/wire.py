@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spade_rl.config import Isolation
+from spade_rl.kinds import EnvironmentKind
 from spade_rl.sandbox.admission import Report
 from spade_rl.sandbox.answers import Reset, Step
 from spade_rl.sandbox.gates import Verdict
@@ -10,6 +11,11 @@ from spade_rl.sandbox.limits import EpisodeError, Origin
 from spade_rl.v1 import environment_pb2 as environment
 from spade_rl.v1 import sandbox_pb2 as pb
 
+# Unspecified: a source of either kind is judged.
+_KIND = {
+    environment.ENVIRONMENT_KIND_GAME: EnvironmentKind.GAME,
+    environment.ENVIRONMENT_KIND_TOOL_USE: EnvironmentKind.TOOL_USE,
+}
 _ISOLATION = {
     Isolation.GVISOR: environment.ISOLATION_LEVEL_GVISOR,
     Isolation.BUBBLEWRAP: environment.ISOLATION_LEVEL_BUBBLEWRAP,
@@ -21,6 +27,11 @@ _VERDICT = {
     Verdict.SKIPPED: environment.VERDICT_SKIPPED,
 }
 _ORIGIN = {Origin.ENVIRONMENT: pb.FAULT_ORIGIN_ENVIRONMENT, Origin.SANDBOX: pb.FAULT_ORIGIN_SANDBOX}
+
+
+def kind_from_wire(kind: environment.EnvironmentKind) -> EnvironmentKind | None:
+    """Return the kind that a source must be of, if one is asked for."""
+    return _KIND.get(kind)
 
 
 def isolation_to_wire(isolation: Isolation) -> environment.IsolationLevel:
