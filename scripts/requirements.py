@@ -1,4 +1,4 @@
-"""Print what an extra of the project needs, one requirement a line, without the project itself.
+"""Print what the project and some of its extras need, one requirement a line, without the project itself.
 
     python scripts/requirements.py dev
 
@@ -31,4 +31,6 @@ def requirements(project: dict[str, object], extra: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(requirements(tomllib.loads(PYPROJECT.read_text())["project"], sys.argv[1])))
+    project = tomllib.loads(PYPROJECT.read_text())["project"]
+    found = [one for extra in sys.argv[1:] for one in requirements(project, extra)] or project["dependencies"]
+    print("\n".join(dict.fromkeys(found)))
