@@ -157,8 +157,8 @@ async def _gather(pool: Pool, program: Program, evidence: Evidence, seed: int) -
 async def _first_pass(worker: Worker, evidence: Evidence) -> None:
     seeds = [each.seed for each in evidence.instances]
     plan: list[tuple[str, int | str, Operation]] = [("compile", "", Load())]
-    for action in PROBES:
-        plan += [("reset", "", ResetTo(seeds[0])), ("step", action, Take((action,)))]
+    for actions in PROBES:
+        plan += [("reset", "", ResetTo(seeds[0])), ("step", actions[0], Take(actions))]
     for index, seed in enumerate(seeds):
         plan += [("reset", index, ResetTo(seed)), ("solution", index, Solve()), ("step", index, Take(None))]
     transcript = await _run(worker, [operation for _, _, operation in plan], evidence)
@@ -174,8 +174,8 @@ def _note_first(evidence: Evidence, key: int | str, operation: Operation, answer
             evidence.loaded = answer
         case ResetTo(), Reset() | Refusal() if isinstance(key, int):
             evidence.instances[key].reset = answer
-        case ResetTo(), Refusal():
-            evidence.instances[0].reset = answer
+        case ResetTo(), Reset() | Refusal():
+            evidence.probe_resets.append(answer)
         case Solve(), Solution(actions) if isinstance(key, int):
             evidence.instances[key].solution = actions
         case Solve(), Refusal() if isinstance(key, int):

@@ -14,6 +14,22 @@ from typing import Any
 from spade_rl.sandbox.frames import ProtocolViolation
 from spade_rl.sandbox.limits import EpisodeError, FaultKind, Limits, Origin
 
+# What a worker may say of the code that it runs. The other kinds are for the host to find.
+CLAIMABLE = frozenset(
+    {
+        FaultKind.IMPORT,
+        FaultKind.EXCEPTION,
+        FaultKind.CONTRACT,
+        FaultKind.OBSERVATION,
+        FaultKind.INFO,
+        FaultKind.BOUNDS,
+        FaultKind.MEMORY,
+        FaultKind.PROCESSES,
+        FaultKind.FILES,
+        FaultKind.DISK,
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Reset:
@@ -75,7 +91,7 @@ def refusal(message: dict[str, Any]) -> Refusal | None:
     if "fault" not in message:
         return None
     kind, text = message["fault"], message.get("message")
-    if not isinstance(kind, str) or kind not in set(FaultKind) or not isinstance(text, str) or len(text) > 4000:
+    if not isinstance(kind, str) or kind not in CLAIMABLE or not isinstance(text, str) or len(text) > 4000:
         raise ProtocolViolation("an answer holds a fault of an unknown form")
     return Refusal(FaultKind(kind), encodable(text))
 

@@ -16,6 +16,7 @@ from enum import StrEnum
 from spade_rl.sandbox.answers import Refusal, Reset, Step, reward_problem
 from spade_rl.sandbox.leak import LEAK_SHARE, labelled_answer, points_at, words
 from spade_rl.sandbox.limits import EpisodeError
+from spade_rl.sandbox.normalise import nearest
 from spade_rl.seeds import derive_seed
 
 GATES = (
@@ -42,9 +43,11 @@ DISTINCT = 3
 # A strategy that knows nothing may win by luck, but not on more than this share of the instances.
 LUCK_SHARE = 0.5
 RANDOM_DRAWS = 2
-# Every step must take any text: what an agent may well say.
-PROBES = ("", "?", "I do not know ☃ " * 8)
+# Every step must take any text: what an agent may well say. The first is said again and again in a process that has
+# played nothing before, and once more in one that has: what was played must not matter.
+PROBES = (("",) * 8, ("?",), ("I do not know ☃ " * 8,))
 SLOW_SHARE = 0.5
+CONSTANT = "the action {!r} again and again"
 _SUCCESS_KEYS = frozenset({"success", "is_success", "solved", "won", "done", "terminated"})
 
 
@@ -85,7 +88,9 @@ class Evidence:
 
     instances: list[Instance]
     loaded: Refusal | None = None
+    # What came of the probes, in their order, and the resets (of the first instance) before them.
     probes: list[tuple[str, tuple[Step, ...] | Refusal]] = field(default_factory=list)
+    probe_resets: list[Reset | Refusal] = field(default_factory=list)
     # What every play of the strategies that know nothing brought, by the strategy's name.
     trivial: dict[str, list[tuple[Step, ...] | Refusal]] = field(default_factory=dict)
     # What ended a worker before its script was over, and the gate whose work it was doing.
@@ -116,9 +121,7 @@ def strategies(instances: Sequence[Instance], seed: int) -> dict[str, list[tuple
     common = [action for action, _ in sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:2]]
     plays: dict[str, list[tuple[int, tuple[str, ...]]]] = {}
     for action in dict.fromkeys(("", "1", *common)):
-        plays[f"the action {action[:60]!r} again and again"] = [
-            (index, (action,) * length) for index, length in enumerate(lengths)
-        ]
+        plays[CONSTANT.format(action[:60])] = [(index, (action,) * length) for index, length in enumerate(lengths)]
     pool = sorted(counted)
     played = []
     for draw in range(RANDOM_DRAWS):
@@ -162,13 +165,15 @@ def static_refusal(gate: str, message: str) -> list[GateVerdict]:
 
 
 def _loads(evidence: Evidence) -> str:
-    return evidence.loaded.message if evidence.loaded is not None else ""
+    if evidence.loaded is None:
+        return ""
+    return f"{evidence.loaded.message}; outside of functions, only import modules and define things that are there"
 
 
 def _resets(evidence: Evidence) -> str:
-    for each in evidence.instances:
-        if isinstance(each.reset, Refusal):
-            return each.reset.message
+    for reset in (*evidence.probe_resets, *(each.reset for each in evidence.instances)):
+        if isinstance(reset, Refusal):
+            return f"{reset.message}; reset must work for every seed and return a text and a dict"
     return ""
 
 
@@ -203,6 +208,27 @@ def _is_deterministic(evidence: Evidence) -> str:
                 f"reset(seed={each.seed}) shows different observations in two processes; draw everything from "
                 "random.Random(seed), never from time, os, hash() or the unseeded random"
             )
+    return _remembers(evidence)
+
+
+def _remembers(evidence: Evidence) -> str:
+    """Say where the first instance, played for the first time in a process, is not what it is later on."""
+    first = evidence.instances[0]
+    if isinstance(first.reset, Reset) and not all(_same(first.reset, reset) for reset in evidence.probe_resets):
+        return (
+            f"reset(seed={first.seed}) shows different observations when it is called again in one process; keep "
+            "nothing in the class, in the module or in files: make all state in reset"
+        )
+    nothing = evidence.trivial.get(CONSTANT.format(""))
+    fresh = evidence.probes[0][1] if evidence.probes else None
+    if not nothing or not isinstance(fresh, tuple) or not isinstance(nothing[0], tuple):
+        return ""
+    both = min(len(fresh), len(nothing[0]))
+    if fresh[:both] != nothing[0][:both]:
+        return (
+            f"the same actions after reset(seed={first.seed}) bring different results once something was played "
+            "before; keep nothing in the class, in the module or in files: make all state in reset"
+        )
     return ""
 
 
@@ -337,6 +363,12 @@ def slow_call(evidence: Evidence) -> str:
 def _is_new(evidence: Evidence) -> str:
     if evidence.normalised_digest in evidence.known:
         return "the same program, up to names and layout, was admitted before; change what it does or its constants"
+    near = nearest(evidence.normalised_digest, evidence.known)
+    if near is not None:
+        return (
+            f"a program with the same constants that is {near[1]:.0%} the same was admitted before; change what it "
+            "does or its constants, not how it is written"
+        )
     return ""
 
 
