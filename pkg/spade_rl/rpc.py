@@ -12,6 +12,7 @@ connections of a certain age, once their calls are over, so that clients look ag
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -24,12 +25,15 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from spade_rl.config import TlsSection
-from spade_rl.errors import BY_BOUNDARY, ConfigurationError, DeadlineError, SpadeError
+from spade_rl.errors import BY_BOUNDARY, ConfigurationError, DeadlineError, SpadeError, UnavailableError
 from spade_rl.telemetry import ERRORS, RPC_SECONDS, get_logger
 from spade_rl.transport import RenewingChannel, protected, server_credentials
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 BOUNDARY_KEY = "spade-boundary"
+FLUSH_SECONDS = 1.0
+# Methods that are checked, counted and timed: those of our services, and KEDA's, which we serve.
+OURS = ("/spade_rl.", "/externalscaler.")
 CHANNEL_OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -79,8 +83,46 @@ async def _checked_stream(requests: AsyncIterator[Message]) -> AsyncIterator[Mes
         yield _checked(request)
 
 
+class _Calls:
+    """The calls in progress, and whether more are taken."""
+
+    def __init__(self) -> None:
+        self._draining = False
+        self._running = 0
+        self._none = asyncio.Event()
+        self._none.set()
+
+    def begin(self) -> None:
+        """Count a call."""
+        self._running += 1
+        self._none.clear()
+
+    def end(self) -> None:
+        """Count it no more."""
+        self._running -= 1
+        if not self._running:
+            self._none.set()
+
+    def check(self, service: str) -> None:
+        """Raise UnavailableError if no more calls are taken."""
+        if self._draining:
+            raise UnavailableError(
+                f"this {service} is shutting down and begins nothing new; ask another instance, or again a little later"
+            )
+
+    async def drain(self, seconds: float) -> None:
+        """Take no more calls, and return when none runs any more or the time is over."""
+        self._draining = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._none.wait()
+
+
 class _Interceptor(grpc.aio.ServerInterceptor):
     """Validation, error mapping and metrics around every handler but health's and reflection's."""
+
+    def __init__(self, calls: _Calls) -> None:
+        self._calls = calls
 
     async def intercept_service(
         self,
@@ -88,7 +130,7 @@ class _Interceptor(grpc.aio.ServerInterceptor):
         details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler:
         handler = await continuation(details)
-        if handler is None or not details.method.startswith("/spade_rl."):
+        if handler is None or not details.method.startswith(OURS):
             return handler
         service, method = details.method.rsplit("/", 2)[-2:]
         kwargs = {
@@ -103,7 +145,9 @@ class _Interceptor(grpc.aio.ServerInterceptor):
         @asynccontextmanager
         async def around(context: grpc.aio.ServicerContext) -> AsyncIterator[None]:
             start, status = time.monotonic(), "OK"
+            self._calls.begin()
             try:
+                self._calls.check(service)
                 yield
             except SpadeError as error:
                 status = error.code.name
@@ -119,6 +163,7 @@ class _Interceptor(grpc.aio.ServerInterceptor):
                 _log.error("call failed", method=details.method, exc_info=True)
                 await _abort(context, SpadeError(f"{service} failed in {method}: {type(error).__name__}: {error}"))
             finally:
+                self._calls.end()
                 RPC_SECONDS.labels(service, method, status).observe(time.monotonic() - start)
 
         async def single(request: Any, context: grpc.aio.ServicerContext) -> Any:
@@ -161,7 +206,8 @@ class Server:
         self._credentials = server_credentials(tls) if protected(address, tls) else None
         self._services = tuple(services)
         self.health = health.aio.HealthServicer()
-        self._server = grpc.aio.server(interceptors=[_Interceptor()], options=_server_options(address))
+        self._calls = _Calls()
+        self._server = grpc.aio.server(interceptors=[_Interceptor(self._calls)], options=_server_options(address))
         register(self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
         names = (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME)
@@ -185,9 +231,13 @@ class Server:
             await self.health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
     async def stop(self, grace: float = 5.0) -> None:
-        """Refuse new calls, give the running ones ``grace`` seconds, then end them."""
+        """Refuse new calls and say so in the health checks, give the running ones ``grace`` seconds, then end them."""
         await self.health.enter_graceful_shutdown()
-        await self._server.stop(grace)
+        try:
+            await self._calls.drain(grace)
+        finally:
+            # A call whose handler has returned may still be on its way; one that watches the health never ends by itself.
+            await self._server.stop(min(grace, FLUSH_SECONDS))
 
     async def wait(self) -> None:
         """Return when the server has stopped."""
@@ -234,6 +284,8 @@ def as_spade_error(error: grpc.aio.AioRpcError, service: str) -> SpadeError:
         return BY_BOUNDARY[boundary](details)
     if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
         return DeadlineError(f"the {service} service did not answer in time: {details}")
+    if error.code() is grpc.StatusCode.UNAVAILABLE:
+        return UnavailableError(f"the {service} service cannot be reached, or went away: {details}")
     return SpadeError(f"the {service} service failed ({error.code().name}): {details}")
 
 

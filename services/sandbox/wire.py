@@ -8,6 +8,7 @@ from spade_rl.sandbox.admission import Report
 from spade_rl.sandbox.answers import Reset, Step
 from spade_rl.sandbox.gates import Verdict
 from spade_rl.sandbox.limits import EpisodeError, Origin
+from spade_rl.sandbox.quarantine import Quarantined
 from spade_rl.v1 import environment_pb2 as environment
 from spade_rl.v1 import sandbox_pb2 as pb
 
@@ -76,6 +77,11 @@ def steps_to_wire(steps: tuple[Step, ...]) -> pb.EpisodeResponse:
             ]
         )
     )
+
+
+def quarantined_to_wire(entry: Quarantined) -> pb.QuarantinedEnvironment:
+    """Return an entry of the quarantine."""
+    return pb.QuarantinedEnvironment(digest=entry.digest, kind=entry.kind.value, message=entry.message)
 
 
 def fault_to_wire(error: EpisodeError) -> pb.EpisodeResponse:
