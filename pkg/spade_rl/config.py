@@ -47,6 +47,10 @@ class RunSection(Section):
     """The run as a whole."""
 
     seed: int = Field(0, ge=0, description="Every random decision of the run derives from it.")
+    start: bool = Field(
+        True,
+        description="A coordinator that is a process of its own begins the run of its configuration; off: it waits for one that is submitted.",
+    )
     cycles: int = Field(400, ge=1, description="Cycles of design, play and learning.")
     minutes: float | None = Field(None, gt=0, description="Stop after the cycle in which this time is over.")
     checkpoint_every: int = Field(1, ge=1, description="Cycles between checkpoints.")

@@ -6,7 +6,6 @@ It is the same code as on a cluster: only the addresses differ.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import signal
 import tempfile
@@ -16,11 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from spade_rl.config import Endpoints, RunConfig, load_config
-from spade_rl.errors import ConfigurationError
-from spade_rl.manifest import CONFIG, prepare_run_dir, read_manifest
+from spade_rl.manifest import CONFIG, locked, prepare_run_dir, read_manifest
 
 Listener = Callable[[dict[str, Any]], None]
-LOCK = "lock"
 
 
 def train(config: RunConfig, *, run_dir: Path, listener: Listener | None = None) -> dict[str, Any]:
@@ -32,7 +29,7 @@ def train(config: RunConfig, *, run_dir: Path, listener: Listener | None = None)
     run_id = prepare_run_dir(run_dir, config)
     # Sandboxes need the cores that idle threads of torch would burn while they wait. Read when torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    with _locked(run_dir):
+    with locked(run_dir):
         return asyncio.run(_run(config, run_dir, run_id, listener))
 
 
@@ -53,7 +50,7 @@ async def _run(config: RunConfig, run_dir: Path, run_id: str, listener: Listener
         connected(endpoints, config.run.stage_seconds) as services,
     ):
         run = Run(config, services, run_dir=run_dir, run_id=run_id, listener=listener)
-        server = run_server(run, config.run.cycles, str(endpoints.coordinator))
+        server = run_server(run, run_dir, str(endpoints.coordinator))
         await server.start()
         task = asyncio.ensure_future(run.execute())
         with _signals(run.stop, task.cancel):
@@ -91,17 +88,6 @@ async def serve_all(config: RunConfig, *, run_dir: Path) -> AsyncIterator[Endpoi
                     serve(config, run_dir=run_dir, address=address[name], endpoints=endpoints)
                 )
             yield endpoints
-
-
-@contextmanager
-def _locked(run_dir: Path) -> Iterator[None]:
-    """Hold a run's folder: two processes in one would destroy each other's checkpoints."""
-    with (run_dir / LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ConfigurationError(f"another process is running {run_dir}; wait for it, or stop it first") from error
-        yield
 
 
 @contextmanager

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from spade_rl.errors import ConfigurationError
 FOLDER_FORMAT = 1
 MANIFEST = "manifest.json"
 CONFIG = "config.yaml"
+LOCK = "lock"
 # Where the services listen, and how they prove who they are, may differ each time that a run goes on.
 MAY_CHANGE = {"endpoints": True, "tls": True}
 PACKAGES = ("spade-rl", "torch", "transformers", "tokenizers", "deepspeed", "grpcio", "protobuf", "SQLAlchemy")
@@ -82,3 +86,14 @@ def prepare_run_dir(run_dir: Path, config: RunConfig) -> str:
     except OSError as error:
         raise ConfigurationError(f"cannot prepare the run's folder {run_dir}: {error}") from error
     return run_dir.name
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder: two processes in one would destroy each other's checkpoints. ConfigurationError if it is held."""
+    with (folder / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ConfigurationError(f"another process is running {folder}; wait for it, or stop it first") from error
+        yield

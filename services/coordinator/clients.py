@@ -8,6 +8,8 @@ from itertools import islice
 from pathlib import Path
 
 from spade_rl.config import Endpoints, TlsSection
+from spade_rl.coordinator.demand import WORKERS_PER_ADMISSION, Demand
+from spade_rl.elastic import ElasticChannel
 from spade_rl.errors import ConfigurationError
 from spade_rl.rpc import LOCAL, calling, open_channel
 from spade_rl.v1 import (
@@ -35,33 +37,42 @@ NEEDED = ("designer", "sandbox", "agent", "regret", "memory", "learner")
 
 
 class Services:
-    """Stubs of all services behind one deadline for a stage."""
+    """Stubs of all services behind one deadline for a stage. What they are asked for counts in ``demand``."""
 
-    def __init__(self, endpoints: Endpoints, stage_seconds: float, tls: TlsSection = LOCAL) -> None:
+    def __init__(
+        self, endpoints: Endpoints, stage_seconds: float, tls: TlsSection = LOCAL, *, demand: Demand | None = None
+    ) -> None:
         missing = [name for name in NEEDED if getattr(endpoints, name) is None]
         if missing:
             raise ConfigurationError(f"endpoints.{missing[0]} is not set: every service needs an address, or none")
         targets = {name: str(getattr(endpoints, name)) for name in NEEDED}
         targets["inference"] = endpoints.inference or targets["agent"]
+        self._sandbox = ElasticChannel(
+            targets.pop("sandbox"), tls, service="sandbox", reachable_seconds=stage_seconds, call_seconds=stage_seconds
+        )
         self._channels = {name: open_channel(target, tls) for name, target in targets.items()}
         self._timeout = stage_seconds
+        self._demand = Demand() if demand is None else demand
         self._agent = agent_pb2_grpc.AgentServiceStub(self._channels["agent"])
         self._designer = designer_pb2_grpc.DesignerServiceStub(self._channels["designer"])
         self._inference = inference_pb2_grpc.InferenceServiceStub(self._channels["inference"])
         self._learner = learner_pb2_grpc.LearnerServiceStub(self._channels["learner"])
         self._memory = memory_pb2_grpc.MemoryServiceStub(self._channels["memory"])
         self._regret = regret_pb2_grpc.RegretServiceStub(self._channels["regret"])
-        self._sandbox = sandbox_pb2_grpc.SandboxServiceStub(self._channels["sandbox"])
 
     async def close(self) -> None:
         """Close every channel."""
+        await self._sandbox.close()
         for channel in self._channels.values():
             await channel.close()
 
     async def isolation(self) -> str:
-        """Return the sandbox's isolation level: gvisor, bubblewrap or process."""
-        async with calling("sandbox"):
-            status = await self._sandbox.GetStatus(sandbox_pb2.GetStatusRequest(), timeout=self._timeout)
+        """Return the sandbox's isolation level: gvisor, bubblewrap or process. Waits for a sandbox, and wants one."""
+        with self._demand.of(1):
+            channel = await self._sandbox.ready()
+            async with calling("sandbox"):
+                stub = sandbox_pb2_grpc.SandboxServiceStub(channel)
+                status = await stub.GetStatus(sandbox_pb2.GetStatusRequest(), timeout=self._timeout)
         name = environment_pb2.IsolationLevel.Name(status.isolation)
         return name.removeprefix("ISOLATION_LEVEL_").lower()
 
@@ -71,13 +82,15 @@ class Services:
         """Return the slots in order, and the cursor where the corpus goes on."""
         slots: list[designer_pb2.DesignedSlot] = []
         cursor = request.grounding_cursor
-        async with calling("designer"):
-            async for response in self._designer.Design(request, timeout=self._timeout):
-                if response.HasField("done"):
-                    cursor = response.done.grounding_cursor
-                else:
-                    slots.append(response.slot)
-                    progress(len(slots))
+        with self._demand.of(WORKERS_PER_ADMISSION * len(request.skills)) as wanted:
+            async with calling("designer"):
+                async for response in self._designer.Design(request, timeout=self._timeout):
+                    if response.HasField("done"):
+                        cursor = response.done.grounding_cursor
+                    else:
+                        slots.append(response.slot)
+                        wanted.done(WORKERS_PER_ADMISSION)
+                        progress(len(slots))
         return sorted(slots, key=lambda slot: slot.slot), cursor
 
     async def evaluate(
@@ -85,10 +98,13 @@ class Services:
     ) -> dict[str, regret_pb2.EvaluateResponse]:
         """Return the evaluation of every environment by digest, in the order of the request."""
         found: dict[str, regret_pb2.EvaluateResponse] = {}
-        async with calling("regret"):
-            async for response in self._regret.Evaluate(request, timeout=self._timeout):
-                found[response.digest] = response
-                progress(len(found))
+        plays = {e.digest: request.plays * (2 if request.hinted and e.hint else 1) for e in request.environments}
+        with self._demand.of(sum(plays.values())) as wanted:
+            async with calling("regret"):
+                async for response in self._regret.Evaluate(request, timeout=self._timeout):
+                    found[response.digest] = response
+                    wanted.done(plays[response.digest])
+                    progress(len(found))
         # Not in the order in which plays happened to end: the same run must train on the same batches.
         return {e.digest: found[e.digest] for e in request.environments if e.digest in found}
 
@@ -146,17 +162,42 @@ class Services:
             request = memory_pb2.RollbackRequest(run_id=run_id, last_cycle=last_cycle)
             await self._memory.Rollback(request, timeout=self._timeout)
 
+    async def attempts(self, run_id: str) -> AsyncIterator[memory_pb2.ListAttemptsResponse]:
+        """Yield the attempts of a run, cycle by cycle."""
+        async with calling("memory"):
+            request = memory_pb2.ListAttemptsRequest(run_id=run_id)
+            async for response in self._memory.ListAttempts(request, timeout=self._timeout):
+                yield response
+
+    async def environments(self, run_id: str) -> AsyncIterator[memory_pb2.ListEnvironmentsResponse]:
+        """Yield the environments of a run with their newest statistics."""
+        async with calling("memory"):
+            request = memory_pb2.ListEnvironmentsRequest(run_id=run_id)
+            async for response in self._memory.ListEnvironments(request, timeout=self._timeout):
+                yield response
+
+    async def trajectories(self, run_id: str) -> AsyncIterator[trajectory_pb2.Trajectory]:
+        """Yield the trajectories of a run, cycle by cycle."""
+        async with calling("memory"):
+            request = memory_pb2.ListTrajectoriesRequest(run_id=run_id)
+            async for response in self._memory.ListTrajectories(request, timeout=self._timeout):
+                yield response.trajectory
+
     async def rollout(self, request: agent_pb2.RolloutRequest) -> AsyncIterator[trajectory_pb2.Trajectory]:
         """Yield trajectories as they end."""
-        async with calling("agent"):
-            async for response in self._agent.Rollout(request, timeout=self._timeout):
-                yield response.trajectory
+        with self._demand.of(len(request.plays)) as wanted:
+            async with calling("agent"):
+                async for response in self._agent.Rollout(request, timeout=self._timeout):
+                    wanted.done(1)
+                    yield response.trajectory
 
 
 @asynccontextmanager
-async def connected(endpoints: Endpoints, stage_seconds: float, tls: TlsSection = LOCAL) -> AsyncIterator[Services]:
+async def connected(
+    endpoints: Endpoints, stage_seconds: float, tls: TlsSection = LOCAL, *, demand: Demand | None = None
+) -> AsyncIterator[Services]:
     """Around the use of all services."""
-    services = Services(endpoints, stage_seconds, tls)
+    services = Services(endpoints, stage_seconds, tls, demand=demand)
     try:
         yield services
     finally:

@@ -44,14 +44,20 @@ class EventLog:
         self._lines = [json.dumps(event) for event in read_events(path)] if path.exists() else []
         self._changed = asyncio.Event()
         self._closed = False
-        self.stage = ""
+        self._cuts: list[int] = []
+        self.stage, self.done, self.total = "", 0, 0
 
     def truncate(self, length: int) -> None:
-        """Keep the first ``length`` events only."""
+        """Keep the first ``length`` events only; watchers that are further go back with it."""
         self._lines = self._lines[:length]
+        self._cuts.append(length)
         temporary = self._path.with_suffix(".tmp")
         temporary.write_text("".join(f"{line}\n" for line in self._lines))
         temporary.replace(self._path)
+
+    def lines(self) -> list[str]:
+        """Return the events so far, each as its line of JSON."""
+        return list(self._lines)
 
     def last(self) -> Event:
         """Return the newest event; an empty one if there is none."""
@@ -76,7 +82,7 @@ class EventLog:
 
     def progress(self, *, cycle: int, stage: str, done: int, total: int) -> None:
         """Tell the listener how far a stage is; nothing is written."""
-        self.stage = stage
+        self.stage, self.done, self.total = stage, done, total
         if self._listener:
             fields = {"cycle": cycle, "stage": stage, "done": done, "total": total}
             self._listener({"time": time.time(), "event": "progress", **fields})
@@ -87,12 +93,17 @@ class EventLog:
         self._changed.set()
 
     async def watch(self, first: int) -> AsyncIterator[tuple[int, str]]:
-        """Yield the events from number ``first`` on, and those to come, until the log is closed."""
-        number = first
+        """Yield the events from number ``first`` on, and those to come, until the log is closed.
+
+        When the log is cut back, numbers go back too.
+        """
+        number, cuts = first, len(self._cuts)
         while True:
-            while number < len(self._lines):
+            while (number := min([number, *self._cuts[cuts:]])) < len(self._lines):
+                cuts = len(self._cuts)
                 yield number, self._lines[number]
                 number += 1
+            cuts = len(self._cuts)
             if self._closed:
                 return
             self._changed.clear()

@@ -26,7 +26,7 @@ from spade_rl.coordinator.state import RunState
 from spade_rl.errors import SpadeError
 from spade_rl.manifest import versions
 from spade_rl.telemetry import get_logger
-from spade_rl.v1 import coordinator_pb2
+from spade_rl.v1 import coordinator_pb2, learner_pb2
 
 LONGEST_PAUSE_SECONDS = 15.0
 
@@ -41,15 +41,25 @@ class Run:
     """One run. ``execute`` runs it to its end; ``stop`` ends it after the cycle in progress."""
 
     def __init__(
-        self, config: RunConfig, services: Services, *, run_dir: Path, run_id: str, listener: Listener | None = None
+        self,
+        config: RunConfig,
+        services: Services,
+        *,
+        run_dir: Path,
+        run_id: str,
+        listener: Listener | None = None,
+        start: Path | None = None,
     ) -> None:
-        self._config = config
+        """``start`` is where the policy that runs begin from is kept, where one learner sees several runs."""
+        self.config = config
+        self._start = start
         self._services = services
         self._run_dir = run_dir
         self._stop = asyncio.Event()
         self.state = RunState(run_id=run_id)
         self.status = coordinator_pb2.RUN_STATE_RUNNING
         self.error = ""
+        self.isolation = ""
         self.events = EventLog(run_dir / "events.jsonl", listener)
 
     def stop(self) -> None:
@@ -98,7 +108,7 @@ class Run:
         if found and last.get("event") == "run_finished":
             self.state, self.status = found[1], coordinator_pb2.RUN_STATE_FINISHED
             return dict(last["summary"])
-        isolation = await self._services.isolation()
+        self.isolation = isolation = await self._services.isolation()
         await (self._restore(*found) if found else self._begin(isolation))
         await self._cycles()
         return await self._finish(isolation)
@@ -107,24 +117,34 @@ class Run:
         """Start at cycle 0: nothing that an aborted start left behind may remain."""
         await self._services.rollback(self.state.run_id, -1)
         self.events.truncate(0)
-        policy = await self._services.policy()
+        policy = await self._starting_policy()
         await self._services.load_version(policy.policy_version, policy.uri)
         self.events.append(
             "run_started",
             run_id=self.state.run_id,
-            seed=self._config.run.seed,
-            config=self._config.model_dump(mode="json"),
+            seed=self.config.run.seed,
+            config=self.config.model_dump(mode="json"),
             isolation=isolation,
-            model=self._config.model.name,
+            model=self.config.model.name,
             policy_version=policy.policy_version,
             versions=versions(),
         )
         self.state = replace(self.state, policy_version=policy.policy_version)
-        if self._config.evaluation.suite != "none":
+        if self.config.evaluation.suite != "none":
             started = time.monotonic()
             before = await self._evaluate("before")
             self.state = replace(self.state, held_out_before=before, seconds=time.monotonic() - started)
         await self._checkpoint()
+
+    async def _starting_policy(self) -> learner_pb2.GetPolicyResponse | learner_pb2.LoadCheckpointResponse:
+        """Have the learner hold the starting policy, which an earlier run may have left behind."""
+        policy = await self._services.policy()
+        if self._start is None:
+            return policy
+        if policy.policy_version == 0:
+            await self._services.save_learner(self._start)
+            return policy
+        return await self._services.load_learner(self._start)
 
     async def _restore(self, path: Path, state: RunState) -> None:
         """Go back to a checkpoint, in every service."""
@@ -136,8 +156,8 @@ class Run:
         self.events.append("resumed", cycle=state.cycle, policy_version=state.policy_version)
 
     async def _cycles(self) -> None:
-        run = self._config.run
-        context = Context(self._config, self._services, self.events)
+        run = self.config.run
+        context = Context(self.config, self._services, self.events)
         while not self._stop.is_set() and self.state.cycle < run.cycles and not self._time_is_over():
             started = time.monotonic()
             self.state, figures = await run_cycle(context, self.state)
@@ -156,7 +176,7 @@ class Run:
             await self._checkpoint()
 
     def _time_is_over(self) -> bool:
-        minutes = self._config.run.minutes
+        minutes = self.config.run.minutes
         return minutes is not None and self.state.seconds >= 60 * minutes
 
     async def _finish(self, isolation: str) -> dict[str, Any]:
@@ -166,8 +186,8 @@ class Run:
             self.events.append("run_stopped", summary=summary)
             return summary
         started = time.monotonic()
-        self.state = await flush(Context(self._config, self._services, self.events), self.state)
-        after = await self._evaluate("after") if self._config.evaluation.suite != "none" else None
+        self.state = await flush(Context(self.config, self._services, self.events), self.state)
+        after = await self._evaluate("after") if self.config.evaluation.suite != "none" else None
         self.state = replace(self.state, seconds=self.state.seconds + time.monotonic() - started)
         await self._checkpoint()
         self.status = coordinator_pb2.RUN_STATE_FINISHED
@@ -178,8 +198,8 @@ class Run:
     async def _evaluate(self, when: str) -> dict[str, Any]:
         figures = await evaluate(
             self._services,
-            suite=self._config.evaluation.suite,
-            temperature=self._config.evaluation.temperature,
+            suite=self.config.evaluation.suite,
+            temperature=self.config.evaluation.temperature,
             cycle=self.state.cycle,
             progress=lambda done, total: self.events.progress(
                 cycle=self.state.cycle, stage="evaluate", done=done, total=total
@@ -195,6 +215,6 @@ class Run:
             self._run_dir / "checkpoints",
             self.state,
             self._services.save_learner,
-            self._config.run.keep_checkpoints,
+            self.config.run.keep_checkpoints,
         )
         self.events.append("checkpoint", cycle=self.state.cycle, policy_version=self.state.policy_version)

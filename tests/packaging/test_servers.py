@@ -34,7 +34,7 @@ async def test_health_reflection_and_validation(tmp_path):
     config = load_config(preset="quickstart", overrides=["sandbox.isolation=process"])
     async with serve_all(config, run_dir=run_dir) as endpoints, connected(endpoints, SECONDS) as services:
         run = Run(config, services, run_dir=run_dir, run_id="run")
-        coordinator = run_server(run, config.run.cycles, str(endpoints.coordinator))
+        coordinator = run_server(run, run_dir, str(endpoints.coordinator))
         await coordinator.start()
         try:
             for folder, names in SERVICES.items():

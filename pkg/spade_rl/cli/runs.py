@@ -12,10 +12,9 @@ import typer
 
 from spade_rl.cli.output import JsonOption, emit, guarded, out, percent, table, warn, warn_isolation
 from spade_rl.errors import ConfigurationError, SpadeError
-from spade_rl.manifest import MANIFEST, read_manifest
+from spade_rl.manifest import LOCK, MANIFEST, read_manifest
 from spade_rl.report.events import EVENTS_FILE, RunLog, read_log
 
-LOCK = "lock"
 START_ONE = "start one with `spade train --preset quickstart`"
 
 RunsDir = Annotated[
