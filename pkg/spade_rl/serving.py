@@ -2,7 +2,8 @@
 
 Every service module has one asynchronous context manager ``serve``. Entered, it listens on its address and answers;
 left, it drains and frees all that it held. The local runner enters all of them in one process; ``python -m
-spade_rl.SERVICE`` enters one, until SIGTERM or SIGINT.
+spade_rl.SERVICE`` enters one, until SIGTERM or SIGINT. While it drains, health checks say NOT_SERVING, new calls are
+refused with UNAVAILABLE, and running ones may end; a second signal ends them at once.
 """
 
 from __future__ import annotations
@@ -35,8 +36,16 @@ async def _until_signalled(serve: Serve, arguments: argparse.Namespace) -> None:
     config = load_config(preset=arguments.preset, file=arguments.config)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
+    this = asyncio.current_task()
+    assert this is not None
+
+    def signalled() -> None:
+        if stopped.is_set():
+            this.cancel()
+        stopped.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
+        loop.add_signal_handler(number, signalled)
     if arguments.metrics_port:
         serve_metrics(arguments.metrics_port)
     async with AsyncExitStack() as stack:
@@ -66,4 +75,6 @@ def run_service(name: str, serve: Serve) -> int:
     except SpadeError as error:
         print(f"{error.boundary}: {error}", file=sys.stderr)
         return error.exit_code
+    except asyncio.CancelledError:
+        return 1
     return 0

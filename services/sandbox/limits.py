@@ -103,7 +103,7 @@ class Limits:
     tmp_mb: int = 32
     files: int = 64
     # Of all answers to one call of the service: a long batch of steps has many.
-    output_bytes: int = 64 << 20
+    output_bytes: int = 32 << 20
 
     @property
     def frame_bytes(self) -> int:
