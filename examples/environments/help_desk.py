@@ -45,9 +45,7 @@ class HelpDesk(ToolEnvironment):
 
     @tool("Find the tickets that somebody wrote.", writer={"type": "string", "description": "a first name"})
     def find(self, writer):
-        found = [
-            {"ticket": number, **ticket} for number, ticket in self.tickets.items() if ticket["from"] == writer
-        ]
+        found = [{"ticket": number, **ticket} for number, ticket in self.tickets.items() if ticket["from"] == writer]
         if not found:
             raise ToolError(f"{writer[:40]} has written no ticket")
         return found

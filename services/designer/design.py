@@ -32,7 +32,7 @@ from spade_rl.designer.attempts import (
 from spade_rl.designer.clients import Ask, Engine, Memory, Sandbox
 from spade_rl.designer.corpus import Document
 from spade_rl.designer.fitting import DesignPrompt, Seed, fit_prompt
-from spade_rl.designer.hints import extract_hint, leaked
+from spade_rl.designer.hints import extract_hint, leaked, stated_values
 from spade_rl.designer.metrics import ATTEMPTS, HINTS, REFUSALS, ROUND_SECONDS, SHORTENED
 from spade_rl.documents import excerpt
 from spade_rl.models import ChatTokenizer
@@ -308,7 +308,8 @@ class Designer:
         if not hint:
             return self._designed(slot, "", "empty", "the reply holds no hint")
         report = made.report
-        answer = leaked(hint, report.solution, source=made.source, observation=report.observation)
+        values = stated_values(report.solution, self._config.designer.kind)
+        answer = leaked(hint, values, source=made.source, observation=report.observation)
         if answer:
             return self._designed(slot, "", "leaked", f"the hint gives away {answer[:200]!r}: {hint[:1000]}")
         return self._designed(slot, hint, "kept", "")

@@ -10,6 +10,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from typing import Any
+
+from spade_rl.environment import CallError, read_call
+from spade_rl.kinds import EnvironmentKind
 
 MAX_HINT = 16384
 # A step of several that is shorter ("3", "n") stands in any advice by chance.
@@ -60,6 +64,29 @@ def vocabulary(source: str) -> frozenset[str]:
         return frozenset()
     literals = (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str))
     return frozenset(token for literal in literals for token in _tokens(literal))
+
+
+def stated_values(solution: Sequence[str], kind: EnvironmentKind) -> tuple[str, ...]:
+    """Return what the actions of a solution state: of calls of tools the arguments' values, else the actions.
+
+    A tool's name is no answer: advice may say which tool to use.
+    """
+    if kind is not EnvironmentKind.TOOL_USE:
+        return tuple(solution)
+    values: list[str] = []
+    for action in solution:
+        try:
+            waiting: list[Any] = [read_call(action).arguments]
+        except CallError:
+            # An environment may have a solution of its own making, with anything in it.
+            waiting = [action]
+        while waiting:
+            value = waiting.pop(0)
+            if isinstance(value, (dict, list)):
+                waiting = [*(value.values() if isinstance(value, dict) else value), *waiting]
+            elif not isinstance(value, bool):
+                values.append(str(value))
+    return tuple(values)
 
 
 def leaked(hint: str, solution: Sequence[str], *, source: str, observation: str) -> str:
