@@ -268,6 +268,8 @@ class Worker(asyncio.Protocol):
                 if more:
                     return None
                 steps, script.steps = script.steps, ()
+                if actions is not None:
+                    _check_complete(steps, len(actions))
                 return Steps(steps)
 
     def _arm(self) -> None:
@@ -315,6 +317,12 @@ class Worker(asyncio.Protocol):
         script = self._script
         if script is not None and not script.done.done():
             script.done.set_result(None)
+
+
+def _check_complete(steps: tuple[Step, ...], asked: int) -> None:
+    """Refuse results that go on after an end, or stop before one although actions are left."""
+    if any(step.ended for step in steps[:-1]) or (len(steps) < asked and not (steps and steps[-1].ended)):
+        raise ProtocolViolation(f"{len(steps)} results came for {asked} actions")
 
 
 def _gone() -> EpisodeError:
