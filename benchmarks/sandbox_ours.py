@@ -1,0 +1,218 @@
+"""Our contender: a sandbox service in a process of its own, with its defaults, driven over gRPC.
+
+``kill`` measures how long an endless loop runs on after its deadline: until the client is told, and until the loop
+has stopped, seen from outside as the moment after which the thread that had run it uses no more processor time.
+
+    python -m benchmarks.sandbox_ours [--isolation LEVEL]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from benchmarks.sandbox_contender import Contender, drive
+from benchmarks.sandbox_environment import LOOP, WALK
+from benchmarks.sandbox_usage import SENTRY, WORKER, members, processes
+from spade_rl.config import Isolation, RunConfig, SandboxSection, dump_config
+from spade_rl.rpc import calling, open_channel
+from spade_rl.v1 import sandbox_pb2 as pb
+from spade_rl.v1.sandbox_pb2_grpc import SandboxServiceStub
+
+CALL_SECONDS = 120.0
+START_SECONDS = 120.0
+STOP_SECONDS = 20.0
+# How long before the deadline the loop's thread is looked for, and how often the thread is looked at.
+SEARCH_SECONDS = 0.3
+POLL_SECONDS = 0.001
+QUIET_SECONDS = 0.05
+
+
+class StreamEpisode:
+    """An episode on a stream of its own."""
+
+    def __init__(self, call: Any, observation: str) -> None:
+        self.observation = observation
+        self._call = call
+
+    async def step(self, actions: Sequence[str]) -> int:
+        """Take actions in one request."""
+        await self._call.write(pb.EpisodeRequest(step=pb.StepRequest(actions=actions)))
+        return len(_answered(await self._call.read(), "step").step.results)
+
+    async def close(self) -> None:
+        """Close the stream, and wait until the service has."""
+        await self._call.done_writing()
+        while await self._call.read() is not grpc.aio.EOF:
+            pass
+
+
+class Ours:
+    """The sandbox service."""
+
+    largest_batch = 4096
+    folder = ""
+
+    def __init__(self, stub: Any, section: SandboxSection, version: str) -> None:
+        self.version = version
+        self._stub = stub
+        self._section = section
+
+    async def start(self, seed: int, source: str = WALK) -> StreamEpisode:
+        """Open a stream and reset."""
+        call = self._stub.Episode(timeout=CALL_SECONDS)
+        await call.write(pb.EpisodeRequest(reset=pb.ResetRequest(source=source, seed=seed)))
+        return StreamEpisode(call, _answered(await call.read(), "reset").reset.observation)
+
+    async def kill(self, *, trials: int) -> dict[str, Any]:
+        """Return by how many seconds the answer, and the end of the loop, came after the deadline, of each trial."""
+        told, stopped = [], []
+        for trial in range(trials):
+            call = self._stub.Episode(timeout=CALL_SECONDS)
+            await call.write(pb.EpisodeRequest(reset=pb.ResetRequest(source=LOOP, seed=trial)))
+            _answered(await call.read(), "reset")
+            deadline = time.monotonic() + self._section.call_seconds
+            watcher = LoopWatcher(deadline - SEARCH_SECONDS)
+            watcher.start()
+            await call.write(pb.EpisodeRequest(step=pb.StepRequest(actions=["go"])))
+            answer = await call.read()
+            told.append(time.monotonic() - deadline)
+            if answer.WhichOneof("response") != "fault" or answer.fault.kind != "deadline":
+                raise RuntimeError(f"an endless loop was answered with {str(answer)[:300]}")
+            await asyncio.get_running_loop().run_in_executor(None, watcher.join)
+            if watcher.stopped is not None:
+                stopped.append(watcher.stopped - deadline)
+        return {"told": told, "stopped": stopped}
+
+
+class LoopWatcher(threading.Thread):
+    """Finds the thread of the host that runs an endless loop, and notes when it last used the processor."""
+
+    def __init__(self, begin: float) -> None:
+        super().__init__(daemon=True)
+        # Monotonic; None: no thread was busy enough to be the loop's.
+        self.stopped: float | None = None
+        self._begin = begin
+
+    def run(self) -> None:
+        """Wait, find, follow."""
+        time.sleep(max(0.0, self._begin - time.monotonic()))
+        before = _thread_seconds()
+        time.sleep(SEARCH_SECONDS / 3)
+        busy = {path: seconds - before.get(path, seconds) for path, seconds in _thread_seconds().items()}
+        path = max(busy, key=lambda each: busy[each], default=None)
+        if path is None or busy[path] < SEARCH_SECONDS / 30:
+            return
+        last = _run_seconds(path)
+        self.stopped = time.monotonic()
+        while last is not None and time.monotonic() - self.stopped < QUIET_SECONDS:
+            time.sleep(POLL_SECONDS)
+            now = _run_seconds(path)
+            if now != last:
+                self.stopped = time.monotonic()
+            last = now
+
+
+def _thread_seconds() -> dict[Path, float]:
+    """Return the processor time of every thread in which code of a sandbox can run."""
+    every = processes()
+    kinds = members(every, os.getpid(), "")
+    found = {}
+    for pid, kind in kinds.items():
+        if pid != os.getpid() and (kind in (SENTRY, WORKER) or _is_forked(every[pid].arguments)):
+            with suppress(OSError):
+                for task in Path(f"/proc/{pid}/task").iterdir():
+                    seconds = _run_seconds(task / "schedstat")
+                    if seconds is not None:
+                        found[task / "schedstat"] = seconds
+    return found
+
+
+def _is_forked(arguments: tuple[str, ...]) -> bool:
+    """Whether a process is a zygote or worker that runs without gVisor."""
+    return any(argument.endswith("guest.py") for argument in arguments)
+
+
+def _run_seconds(path: Path) -> float | None:
+    try:
+        return int(path.read_text().split()[0]) / 1e9
+    except (OSError, IndexError):
+        return None
+
+
+def _answered(answer: Any, kind: str) -> pb.EpisodeResponse:
+    if not isinstance(answer, pb.EpisodeResponse) or answer.WhichOneof("response") != kind:
+        raise RuntimeError(f"a {kind} was answered with {str(answer)[:300]}")
+    return answer
+
+
+@asynccontextmanager
+async def open_service(isolation: Isolation) -> AsyncIterator[Contender]:
+    """Start the service in a process of its own, and stop it."""
+    config = RunConfig(sandbox=SandboxSection(isolation=isolation))
+    with tempfile.TemporaryDirectory(prefix="spade-bench-") as folder:
+        (Path(folder) / "config.yaml").write_text(dump_config(config))
+        address = f"unix:{folder}/s"
+        service = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "spade_rl.sandbox", "--log-level", "WARNING"),
+            *("--config", f"{folder}/config.yaml", "--run-dir", folder, "--address", address),
+            stdin=asyncio.subprocess.DEVNULL,
+        )
+        try:
+            async with open_channel(address) as channel:
+                stub: Any = SandboxServiceStub(channel)  # type: ignore[no-untyped-call]
+                yield Ours(stub, config.sandbox, await _version(stub, service))
+        finally:
+            if service.returncode is None:
+                service.terminate()
+            async with asyncio.timeout(STOP_SECONDS):
+                await service.wait()
+
+
+async def _version(stub: Any, service: asyncio.subprocess.Process) -> str:
+    """Wait until the service answers, and return the runtime that it names."""
+    async with calling("sandbox"):
+        asked = asyncio.ensure_future(stub.GetStatus(pb.GetStatusRequest(), timeout=START_SECONDS, wait_for_ready=True))
+        ended = asyncio.ensure_future(service.wait())
+        await asyncio.wait([asked, ended], return_when=asyncio.FIRST_COMPLETED)
+        if ended.done():
+            asked.cancel()
+            raise RuntimeError(f"the service ended with status {ended.result()}")
+        ended.cancel()
+        return str((await asked).runtime)
+
+
+def main() -> None:
+    """Be this contender's process."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--isolation", type=Isolation, default=Isolation.GVISOR)
+    opened = open_service(parser.parse_args().isolation)
+
+    async def kill(**arguments: Any) -> dict[str, Any]:
+        return await current[0].kill(**arguments)
+
+    current: list[Ours] = []
+
+    @asynccontextmanager
+    async def remembered() -> AsyncIterator[Contender]:
+        async with opened as contender:
+            assert isinstance(contender, Ours)
+            current.append(contender)
+            yield contender
+
+    drive(remembered(), kill=kill)
+
+
+if __name__ == "__main__":
+    main()
