@@ -71,7 +71,7 @@ class CapacityError(SpadeError):
 
 
 class UnavailableError(SpadeError):
-    """A service is shutting down and begins nothing new; another instance may answer, or this one later."""
+    """A service is shutting down and begins nothing new, or nobody serves; another instance may answer, or this one later."""
 
     boundary = "shutdown"
     code = grpc.StatusCode.UNAVAILABLE

@@ -18,7 +18,7 @@ from spade_rl.agent import metrics
 from spade_rl.agent.conversation import Conversation, PromptEncoder, start_conversation
 from spade_rl.agent.engine.interface import Engine, FinishReason, Generation, Prompt, generate_one
 from spade_rl.agent.trajectory import Arm, Play, StopReason, Trajectory, Turn
-from spade_rl.errors import EnvironmentFault, SpadeError
+from spade_rl.errors import EnvironmentFault, SpadeError, UnavailableError
 from spade_rl.prompts import PromptStyle, extract_action
 from spade_rl.seeds import derive_seed
 
@@ -77,7 +77,10 @@ class _Progress:
 async def play_episode(
     play: Play, *, engine: Engine, open_episode: OpenEpisode, encoder: PromptEncoder, rules: Rules
 ) -> Trajectory:
-    """Play ``play`` once and return its trajectory; a void one if something failed."""
+    """Play ``play`` once and return its trajectory; a void one if something failed.
+
+    Raises UnavailableError if the sandbox service is not there, or was ended under the episode.
+    """
     start = time.monotonic()
     conversation = start_conversation(
         encoder,
@@ -92,6 +95,8 @@ async def play_episode(
             reason, error = await _play(play, episode, engine, encoder, rules, conversation, progress), ""
     except _EngineFailed as failure:
         reason, error = StopReason.ENGINE_ERROR, str(failure)
+    except UnavailableError:
+        raise
     except EnvironmentFault as fault:
         reason, error = StopReason.ENVIRONMENT_ERROR, str(fault)
     except SpadeError as failure:

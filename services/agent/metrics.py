@@ -7,6 +7,8 @@ from prometheus_client import Counter, Gauge, Histogram
 EPISODES = Counter("spade_agent_episodes_total", "Episodes played, by stop reason.", ["stop_reason"])
 EPISODE_SECONDS = Histogram("spade_agent_episode_seconds", "Duration of an episode, waiting for a place excluded.")
 TURNS = Counter("spade_agent_turns_total", "Replies of the agent.")
+IN_PROGRESS = Gauge("spade_agent_episodes_in_progress", "Episodes that have a place and are being played.")
+REPLAYS = Counter("spade_agent_replays_total", "Episodes begun again because their sandbox service went away.")
 RETRIES = Counter("spade_agent_retries_total", "Episodes played again because the sandbox or engine failed.")
 
 GENERATED_TOKENS = Counter("spade_agent_engine_tokens_total", "Tokens sampled.")

@@ -2,7 +2,8 @@
 
 Places are shared by all calls and given out in the order of asking.
 An episode that failed through no fault of its environment is played again from its start; one that fails still
-becomes a void trajectory. Nothing that happens in one episode ends another.
+becomes a void trajectory. One whose sandbox service went away (it was scaled down, or killed) is played again for as long
+as ``reachable_seconds``, however often that happens. Nothing that happens in one episode ends another.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Seque
 
 from spade_rl.agent import metrics
 from spade_rl.agent.trajectory import RETRIED, Play, StopReason, Trajectory
+from spade_rl.errors import UnavailableError
 from spade_rl.telemetry import get_logger
+
+# Between attempts while the sandbox service is away.
+PAUSE_SECONDS = 0.5
 
 _log = get_logger(__name__)
 
@@ -22,9 +27,10 @@ PlayOnce = Callable[[Play], Awaitable[Trajectory]]
 class Rollouts:
     """``concurrency``: episodes in flight, over all calls; ``retries``: further attempts at a failed one."""
 
-    def __init__(self, *, concurrency: int, retries: int) -> None:
+    def __init__(self, *, concurrency: int, retries: int, reachable_seconds: float) -> None:
         self._concurrency = concurrency
         self._retries = retries
+        self._reachable_seconds = reachable_seconds
         self._places = asyncio.Semaphore(concurrency)
 
     async def play(self, plays: Sequence[Play], play_once: PlayOnce) -> AsyncGenerator[Trajectory, None]:
@@ -52,7 +58,8 @@ class Rollouts:
         try:
             for play in ahead:
                 async with self._places:
-                    results.put_nowait(await self._attempts(play, play_once))
+                    with metrics.IN_PROGRESS.track_inprogress():
+                        results.put_nowait(await self._attempts(play, play_once))
         except BaseException as error:
             # Without this the reader would wait for a trajectory that never comes.
             results.put_nowait(error)
@@ -71,7 +78,7 @@ class Rollouts:
 
     async def _attempt(self, play: Play, play_once: PlayOnce) -> Trajectory:
         try:
-            trajectory = await play_once(play)
+            trajectory = await self._while_unavailable(play, play_once)
         except Exception as error:
             _log.error("an episode failed unexpectedly", trajectory=play.trajectory_id, exc_info=True)
             return Trajectory(
@@ -80,3 +87,18 @@ class Rollouts:
         if trajectory.stop_reason in RETRIED:
             _log.warning("an episode failed", trajectory=play.trajectory_id, error=trajectory.error)
         return trajectory
+
+    async def _while_unavailable(self, play: Play, play_once: PlayOnce) -> Trajectory:
+        clock = asyncio.get_running_loop().time
+        deadline: float | None = None
+        while True:
+            try:
+                return await play_once(play)
+            except UnavailableError as error:
+                deadline = clock() + self._reachable_seconds if deadline is None else deadline
+                if clock() >= deadline:
+                    return Trajectory(
+                        play=play, stop_reason=StopReason.SANDBOX_ERROR, error=f"{error.boundary}: {error}"
+                    )
+                metrics.REPLAYS.inc()
+                await asyncio.sleep(PAUSE_SECONDS)

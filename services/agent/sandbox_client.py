@@ -1,6 +1,7 @@
 """The sandbox's episodes over gRPC.
 
-The sandbox ends what takes too long; the deadlines here are for a sandbox that does not answer at all.
+The sandbox ends what takes too long; the deadlines here are for a sandbox that does not answer at all. A sandbox service
+that is not there yet is waited for; one that goes away in the middle is an UnavailableError.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import grpc
 
 from spade_rl.agent.episode import Outcome
+from spade_rl.elastic import ElasticChannel
 from spade_rl.errors import DeadlineError, EnvironmentFault, SandboxError
 from spade_rl.rpc import as_spade_error
 from spade_rl.v1 import sandbox_pb2, sandbox_pb2_grpc
@@ -74,17 +76,17 @@ class SandboxEpisode:
 
 
 class SandboxClient:
-    """Opens episodes on one channel."""
+    """Opens episodes on whatever sandbox services there are."""
 
-    def __init__(self, channel: grpc.aio.Channel, *, reset_seconds: float, step_seconds: float) -> None:
-        self._stub = sandbox_pb2_grpc.SandboxServiceStub(channel)
+    def __init__(self, channel: ElasticChannel, *, reset_seconds: float, step_seconds: float) -> None:
+        self._channel = channel
         self._reset_seconds = reset_seconds
         self._step_seconds = step_seconds
 
     @asynccontextmanager
     async def episode(self) -> AsyncIterator[SandboxEpisode]:
-        """Open a stream; its worker is free when the block is left."""
-        call = self._stub.Episode()
+        """Open a stream; its worker is free when the block is left. Raises UnavailableError if nobody serves."""
+        call = sandbox_pb2_grpc.SandboxServiceStub(await self._channel.ready()).Episode()
         try:
             yield SandboxEpisode(call, reset_seconds=self._reset_seconds, step_seconds=self._step_seconds)
             await _finish(call)

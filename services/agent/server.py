@@ -27,6 +27,7 @@ from spade_rl.agent.wire import (
     trajectory_to_wire,
 )
 from spade_rl.config import Endpoints, RunConfig
+from spade_rl.elastic import ElasticChannel
 from spade_rl.errors import ConfigurationError
 from spade_rl.models import ChatTokenizer, model_location
 from spade_rl.rpc import Server, open_channel
@@ -86,7 +87,11 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self._engine = engine
         self._sandbox = sandbox
         self._encoder = encoder
-        self._rollouts = Rollouts(concurrency=config.agent.concurrency, retries=config.agent.retries)
+        self._rollouts = Rollouts(
+            concurrency=config.agent.concurrency,
+            retries=config.agent.retries,
+            reachable_seconds=config.sandbox.reachable_seconds,
+        )
 
     async def Rollout(
         self, request: agent_pb2.RolloutRequest, context: grpc.aio.ServicerContext
@@ -141,7 +146,15 @@ async def serve(config: RunConfig, *, run_dir: Path, address: str, endpoints: En
         engine = await stack.enter_async_context(_engine(config, location, tokenizer, endpoints))
         limits = config.sandbox
         sandbox = SandboxClient(
-            await stack.enter_async_context(open_channel(endpoints.sandbox, config.tls)),
+            await stack.enter_async_context(
+                ElasticChannel(
+                    endpoints.sandbox,
+                    config.tls,
+                    service="sandbox",
+                    reachable_seconds=limits.reachable_seconds,
+                    call_seconds=limits.episode_seconds + SANDBOX_MARGIN_SECONDS,
+                )
+            ),
             reset_seconds=limits.queue_seconds + limits.call_seconds + SANDBOX_MARGIN_SECONDS,
             step_seconds=limits.call_seconds + SANDBOX_MARGIN_SECONDS,
         )

@@ -43,6 +43,7 @@ class Demand:
     def __init__(self) -> None:
         self._workers = 0
         self._changed = asyncio.Event()
+        self._closed = False
 
     @property
     def workers(self) -> int:
@@ -59,12 +60,17 @@ class Demand:
             want.close()
 
     async def watch(self) -> AsyncGenerator[int, None]:
-        """Yield what is wanted, at once and after every change; a slow reader misses what lies between."""
-        while True:
+        """Yield what is wanted, at once and after every change, until ``close``; a slow reader misses what lies between."""
+        while not self._closed:
             changed, workers = self._changed, self._workers
             yield workers
             if workers == self._workers:
                 await changed.wait()
+
+    def close(self) -> None:
+        """End all watching: nobody will want anything any more, or the service ends."""
+        self._closed = True
+        self._changed.set()
 
     def _move(self, difference: int) -> None:
         if difference:

@@ -22,6 +22,8 @@ LEARNABLE_SHARE = Gauge("spade_coordinator_learnable_share", "Share of environme
 DISTINCT_SHARE = Gauge("spade_coordinator_distinct_share", "Share of distinct programs in the last set.")
 EPISODES = Counter("spade_coordinator_episodes_total", "Episodes recorded.")
 VOID_EPISODES = Counter("spade_coordinator_void_episodes_total", "Void episodes.")
+WANTED_WORKERS = Gauge("spade_coordinator_wanted_workers", "Workers of the sandbox that the run wants now, had or not.")
+RUNNING = Gauge("spade_coordinator_running", "Runs in progress.")
 RECOVERIES = Counter("spade_coordinator_recoveries_total", "Returns to the last checkpoint after a service failed.")
 
 

@@ -17,6 +17,8 @@ from spade_rl.errors import ConfigurationError
 from spade_rl.v1 import externalscaler_pb2 as pb
 from spade_rl.v1 import externalscaler_pb2_grpc
 
+# ruff: noqa: ARG002 - KEDA's protocol gives a servicer its arguments, needed or not.
+
 SERVICE = pb.DESCRIPTOR.services_by_name["ExternalScaler"].full_name
 METRIC = "spade-wanted-workers"
 

@@ -12,6 +12,7 @@ from spade_rl.config import RunConfig
 from spade_rl.designer import wire
 from spade_rl.designer.attempts import Reply, Report
 from spade_rl.designer.fitting import Seed
+from spade_rl.elastic import ElasticChannel
 from spade_rl.errors import CapacityError, DeadlineError, EngineError, SandboxError, UnavailableError
 from spade_rl.rpc import calling
 from spade_rl.telemetry import get_logger
@@ -23,6 +24,8 @@ from spade_rl.v1.sandbox_pb2_grpc import SandboxServiceStub
 UNARY_SECONDS = 60.0
 # Over what the sandbox itself takes at most, so that its own answer arrives first.
 MARGIN_SECONDS = 10.0
+# Between attempts while the sandbox is away.
+PAUSE_SECONDS = 0.5
 
 _log = get_logger(__name__)
 
@@ -95,15 +98,17 @@ class Engine:
 class Sandbox:
     """Where sources are admitted."""
 
-    def __init__(self, channel: grpc.aio.Channel, config: RunConfig) -> None:
-        self._stub = SandboxServiceStub(channel)
+    def __init__(self, channel: ElasticChannel, config: RunConfig) -> None:
+        self._channel = channel
+        self._reachable_seconds = config.sandbox.reachable_seconds
         self._kind = wire.kind_to_wire(config.designer.kind)
         self._seconds = config.sandbox.admission_seconds + config.sandbox.queue_seconds + MARGIN_SECONDS
 
     async def admit(self, source: str, *, seed: int, known: Sequence[str]) -> tuple[Report, str]:
         """Return the verdicts on a source and its normalised digest.
 
-        A sandbox that fails is asked once more: admission depends on its request alone.
+        Admission depends on its request alone. So a sandbox that fails is asked once more, and while sandboxes go away
+        (they are scaled down, or killed) others are asked, for as long as ``reachable_seconds``.
         """
         request = sandbox_pb2.AdmitRequest(
             source=source,
@@ -112,14 +117,28 @@ class Sandbox:
             known_normalised_digests=known,
         )
         try:
-            return await self._admit(request)
-        except (SandboxError, CapacityError, UnavailableError) as error:
+            return await self._while_unavailable(request)
+        except (SandboxError, CapacityError) as error:
             _log.warning("admission failed, asking once more", error=str(error))
-            return await self._admit(request)
+            return await self._while_unavailable(request)
+
+    async def _while_unavailable(self, request: sandbox_pb2.AdmitRequest) -> tuple[Report, str]:
+        clock = asyncio.get_running_loop().time
+        deadline: float | None = None
+        while True:
+            try:
+                return await self._admit(request)
+            except UnavailableError as error:
+                deadline = clock() + self._reachable_seconds if deadline is None else deadline
+                if clock() >= deadline:
+                    raise
+                _log.warning("the sandbox went away, asking another", error=str(error))
+                await asyncio.sleep(PAUSE_SECONDS)
 
     async def _admit(self, request: sandbox_pb2.AdmitRequest) -> tuple[Report, str]:
+        stub = SandboxServiceStub(await self._channel.ready())
         async with calling("sandbox"):
-            response = await self._stub.Admit(request, timeout=self._seconds)
+            response = await stub.Admit(request, timeout=self._seconds)
         return wire.report_from(response.report), response.normalised_digest
 
 

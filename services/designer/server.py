@@ -20,6 +20,7 @@ from spade_rl.designer.clients import Engine, Memory, Sandbox
 from spade_rl.designer.corpus import Document
 from spade_rl.designer.design import Designer, Task
 from spade_rl.designer.grounding import Grounding, open_grounding
+from spade_rl.elastic import ElasticChannel
 from spade_rl.errors import ConfigurationError
 from spade_rl.kinds import EnvironmentKind
 from spade_rl.models import ChatTokenizer, model_location
@@ -80,16 +81,23 @@ async def serve(config: RunConfig, *, run_dir: Path, address: str, endpoints: En
             for service, target in (
                 # Without an address of its own, the engine is where the agent is.
                 ("inference", endpoints.inference or endpoints.agent),
-                ("sandbox", endpoints.sandbox),
                 ("memory", endpoints.memory),
             )
         ]
+        sandbox = ElasticChannel(
+            _target(endpoints.sandbox, "sandbox"),
+            config.tls,
+            service="sandbox",
+            reachable_seconds=config.sandbox.reachable_seconds,
+            call_seconds=config.sandbox.admission_seconds + config.sandbox.queue_seconds,
+        )
+        await stack.enter_async_context(sandbox)
         designer = Designer(
             config,
             tokenizer=tokenizer,
             engine=Engine(channels[0], config),
-            sandbox=Sandbox(channels[1], config),
-            memory=Memory(channels[2]),
+            sandbox=Sandbox(sandbox, config),
+            memory=Memory(channels[1]),
             run_in_thread=lambda work: loop.run_in_executor(executor, work),
         )
         servicer = DesignerServicer(designer, config.designer.kind, grounding, executor)

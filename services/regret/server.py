@@ -26,10 +26,11 @@ SILENCE_MARGIN_SECONDS = 120.0
 def longest_silence(config: RunConfig) -> float:
     """Return after how many seconds without any trajectory the agent must be stuck.
 
-    An episode ends when its worker does; before it waits for a worker, and its last reply may take its whole deadline;
-    it may be played again.
+    An episode ends when its worker does; before it waits for a sandbox and for a worker, and its last reply may take its
+    whole deadline; it may be played again.
     """
-    once = config.sandbox.queue_seconds + config.sandbox.episode_seconds + config.agent.reply_seconds
+    sandbox = config.sandbox
+    once = sandbox.reachable_seconds + sandbox.queue_seconds + sandbox.episode_seconds + config.agent.reply_seconds
     return once * (1 + config.agent.retries) + SILENCE_MARGIN_SECONDS
 
 

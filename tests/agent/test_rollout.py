@@ -6,8 +6,10 @@ import asyncio
 from collections import Counter
 from contextlib import aclosing
 
+from spade_rl.agent import rollout
 from spade_rl.agent.rollout import Rollouts
 from spade_rl.agent.trajectory import RETRIED, Arm, Play, PlayedEnvironment, StopReason, Trajectory
+from spade_rl.errors import UnavailableError
 
 
 def plays(count: int) -> list[Play]:
@@ -22,7 +24,7 @@ async def collect(rollouts: Rollouts, wanted: list[Play], play_once) -> list[Tra
 
 
 async def test_at_most_so_many_episodes_are_in_flight_over_all_calls():
-    rollouts = Rollouts(concurrency=3, retries=0)
+    rollouts = Rollouts(concurrency=3, retries=0, reachable_seconds=0.0)
     running, most = 0, 0
 
     async def play_once(play: Play) -> Trajectory:
@@ -46,7 +48,7 @@ async def test_only_failures_of_sandbox_and_engine_are_played_again():
             tries[play.play] += 1
             return Trajectory(play, reason, error="failed" if reason in RETRIED else "")
 
-        done = await collect(Rollouts(concurrency=4, retries=2), plays(5), play_once)
+        done = await collect(Rollouts(concurrency=4, retries=2, reachable_seconds=0.0), plays(5), play_once)
         assert [trajectory.stop_reason for trajectory in done] == [reason] * 5
         assert set(tries.values()) == {3 if reason in RETRIED else 1}
 
@@ -59,7 +61,7 @@ async def test_an_attempt_that_succeeds_counts():
         failed = tries[play.play] <= play.play
         return Trajectory(play, StopReason.SANDBOX_ERROR if failed else StopReason.TERMINATED, float(not failed))
 
-    done = await collect(Rollouts(concurrency=2, retries=2), plays(4), play_once)
+    done = await collect(Rollouts(concurrency=2, retries=2, reachable_seconds=0.0), plays(4), play_once)
     assert [trajectory.episode_return for trajectory in done] == [1, 1, 1, 0]
 
 
@@ -69,14 +71,14 @@ async def test_a_bug_in_one_episode_is_void_and_ends_no_other():
             raise KeyError("oops")
         return Trajectory(play, StopReason.TERMINATED, 1.0)
 
-    done = await collect(Rollouts(concurrency=2, retries=1), plays(5), play_once)
+    done = await collect(Rollouts(concurrency=2, retries=1, reachable_seconds=0.0), plays(5), play_once)
     assert [trajectory.episode_return for trajectory in done] == [1, 1, 0, 1, 1]
     assert done[2].stop_reason is StopReason.ENGINE_ERROR
     assert "oops" in done[2].error
 
 
 async def test_leaving_early_cancels_and_frees_the_places():
-    rollouts = Rollouts(concurrency=2, retries=0)
+    rollouts = Rollouts(concurrency=2, retries=0, reachable_seconds=0.0)
     cancelled: list[int] = []
     never = asyncio.Event()
 
@@ -95,3 +97,27 @@ async def test_leaving_early_cancels_and_frees_the_places():
     assert len(cancelled) <= 2
     never.set()
     assert len(await collect(rollouts, plays(9), play_once)) == 9
+
+
+async def test_an_episode_whose_sandbox_goes_away_is_played_again_however_often(monkeypatch):
+    monkeypatch.setattr(rollout, "PAUSE_SECONDS", 0.0)
+    tries: Counter[int] = Counter()
+
+    async def play_once(play: Play) -> Trajectory:
+        tries[play.play] += 1
+        if tries[play.play] <= 10:
+            raise UnavailableError("scaled down")
+        return Trajectory(play, StopReason.TERMINATED, 1.0)
+
+    done = await collect(Rollouts(concurrency=2, retries=0, reachable_seconds=60.0), plays(3), play_once)
+    assert [trajectory.stop_reason for trajectory in done] == [StopReason.TERMINATED] * 3
+    assert set(tries.values()) == {11}
+
+
+async def test_a_sandbox_that_stays_away_voids_the_episode_and_says_so():
+    async def play_once(play: Play) -> Trajectory:
+        raise UnavailableError("nobody serves")
+
+    (done,) = await collect(Rollouts(concurrency=1, retries=0, reachable_seconds=0.0), plays(1), play_once)
+    assert done.stop_reason is StopReason.SANDBOX_ERROR
+    assert done.error == "shutdown: nobody serves"

@@ -16,6 +16,7 @@ from spade_rl.config import Endpoints, Isolation, RunConfig, load_config
 if TYPE_CHECKING:
     from spade_rl.agent.sandbox_client import SandboxClient
     from spade_rl.v1 import environment_pb2
+    from spade_rl.v1.sandbox_pb2_grpc import SandboxServiceStub
 
 # Beyond the sandbox's own deadlines: for a sandbox that does not answer at all.
 GRACE_SECONDS = 60.0
@@ -38,12 +39,15 @@ class Sandbox:
 
     def __init__(self, config: RunConfig, address: str) -> None:
         from spade_rl.agent.sandbox_client import SandboxClient
-        from spade_rl.rpc import open_channel
-        from spade_rl.v1 import sandbox_pb2_grpc
+        from spade_rl.elastic import ElasticChannel
 
         section = config.sandbox
-        self._channel = open_channel(address)
-        self._stub = sandbox_pb2_grpc.SandboxServiceStub(self._channel)
+        self._channel = ElasticChannel(
+            address,
+            service="sandbox",
+            reachable_seconds=section.reachable_seconds,
+            call_seconds=section.episode_seconds + GRACE_SECONDS,
+        )
         self._admission_seconds = section.admission_seconds + section.queue_seconds + GRACE_SECONDS
         self.episodes: SandboxClient = SandboxClient(
             self._channel,
@@ -58,7 +62,7 @@ class Sandbox:
 
         request = sandbox_pb2.AdmitRequest(source=source, seed=seed, known_normalised_digests=known)
         async with calling("sandbox"):
-            return (await self._stub.Admit(request, timeout=self._admission_seconds)).report
+            return (await (await self._stub()).Admit(request, timeout=self._admission_seconds)).report
 
     async def isolation(self) -> str:
         """Return the level at which the sandbox really isolates."""
@@ -66,8 +70,13 @@ class Sandbox:
         from spade_rl.v1 import environment_pb2, sandbox_pb2
 
         async with calling("sandbox"):
-            status = await self._stub.GetStatus(sandbox_pb2.GetStatusRequest(), timeout=GRACE_SECONDS)
+            status = await (await self._stub()).GetStatus(sandbox_pb2.GetStatusRequest(), timeout=GRACE_SECONDS)
         return environment_pb2.IsolationLevel.Name(status.isolation).removeprefix("ISOLATION_LEVEL_").lower()
+
+    async def _stub(self) -> SandboxServiceStub:
+        from spade_rl.v1 import sandbox_pb2_grpc
+
+        return sandbox_pb2_grpc.SandboxServiceStub(await self._channel.ready())
 
     async def close(self) -> None:
         """Close the channel."""
