@@ -157,9 +157,16 @@ class SandboxSection(Section):
     max_solution_steps: int = Field(256, ge=1, description="Actions that `solution()` may return.")
     max_sandboxes: int = Field(32, ge=1, description="Live sandboxes; the least recently used idle one makes room.")
     max_workers: int = Field(256, ge=2, description="Live episodes (an admission counts as two); more wait.")
+    prefork: int = Field(
+        4,
+        ge=0,
+        description="Workers that wait in a warm sandbox for its next episodes, at most; as many as recent use asks for.",
+    )
     queue_seconds: float = Field(120.0, gt=0, description="How long an episode waits for a worker.")
     reachable_seconds: float = Field(
-        300.0, gt=0, description="How long callers wait for a sandbox service that answers: one that scales up from none."
+        300.0,
+        gt=0,
+        description="How long callers wait for a sandbox service that answers: one that scales up from none.",
     )
     replay_share: float = Field(
         0.02,
@@ -208,9 +215,25 @@ class MemorySection(Section):
     """The archive."""
 
     url: str | None = Field(None, description="SQLAlchemy URL; unset, SQLite in the run's folder.")
+    url_file: str | None = Field(None, description="File that holds the URL: a password does not belong here.")
     learnable: tuple[float, float] = Field((0.15, 0.85), description="Win rates of positive seeds.")
     recent: int = Field(200, ge=1, description="Newest closed environments that seeds are drawn from.")
     enabled: bool = Field(True, description="Off: the designer is shown no seeds (an ablation).")
+
+    @model_validator(mode="after")
+    def _one_url(self) -> MemorySection:
+        if self.url is not None and self.url_file is not None:
+            raise ValueError("memory.url and memory.url_file exclude each other")
+        return self
+
+    def location(self) -> str | None:
+        """Return the archive's URL, None for SQLite in the run's folder."""
+        if self.url_file is None:
+            return self.url
+        try:
+            return Path(self.url_file).read_text().strip()
+        except OSError as error:
+            raise ConfigurationError(f"cannot read memory.url_file: {error}") from error
 
 
 class LearnerSection(Section):

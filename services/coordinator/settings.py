@@ -24,7 +24,7 @@ OF_A_RUN = (
     "regret.plays",
     "regret.reward",
 )
-OF_THE_RELEASE = ("endpoints", "tls", "memory.url")
+OF_THE_RELEASE = ("endpoints", "tls", "memory.url", "memory.url_file")
 _SHOWN = 8
 
 
@@ -50,7 +50,7 @@ def adopted(submitted: RunConfig, own: RunConfig) -> RunConfig:
         update={
             "endpoints": own.endpoints,
             "tls": own.tls,
-            "memory": submitted.memory.model_copy(update={"url": own.memory.url}),
+            "memory": submitted.memory.model_copy(update={"url": own.memory.url, "url_file": own.memory.url_file}),
         }
     )
     mine, theirs = (_leaves(one.model_dump(mode="json")) for one in (own, config))
@@ -73,5 +73,5 @@ def adopted(submitted: RunConfig, own: RunConfig) -> RunConfig:
 def public(config: RunConfig) -> RunConfig:
     """Return a configuration without what is the release's own: addresses, certificates, the archive's URL."""
     plain = RunConfig()
-    memory = config.memory.model_copy(update={"url": None})
+    memory = config.memory.model_copy(update={"url": None, "url_file": None})
     return config.model_copy(update={"endpoints": plain.endpoints, "tls": plain.tls, "memory": memory})

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from spade_rl.config import load_config
 from spade_rl.errors import ConfigurationError, SpadeError
@@ -18,14 +23,27 @@ from spade_rl.telemetry import configure_logging
 _GRACE = 20
 
 
+def _answer_probes(address: str) -> None:
+    """Answer health checks for as long as this process lives; the first follower of a machine does."""
+    servicer = health.HealthServicer()
+    server = grpc.server(ThreadPoolExecutor(1, thread_name_prefix="probes"))
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    server.add_insecure_port(address)
+    server.start()
+    servicer.set("", health_pb2.HealthCheckResponse.SERVING)
+
+
 def run_follower() -> int:
     """Take the service's command line, follow until the leader closes, return the exit status."""
     parser = argparse.ArgumentParser(description="One more process of Spade's learner service, started by torchrun.")
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--preset")
+    parser.add_argument("--health-address")
     parser.add_argument("--log-level", default="INFO")
     arguments, _ = parser.parse_known_args()
     configure_logging(arguments.log_level)
+    if arguments.health_address and os.environ.get("LOCAL_RANK", "0") == "0":
+        _answer_probes(arguments.health_address)
     # torchrun hands a signal to every process. The leader ends in order and closes this one; should it not, an alarm does.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: signal.alarm(_GRACE))

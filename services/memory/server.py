@@ -150,7 +150,7 @@ async def serve(config: RunConfig, *, run_dir: Path, address: str, endpoints: En
     """Serve the archive of a run's folder; the database is opened, and migrated, before anything is answered."""
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="memory") as executor:
-        archive = await loop.run_in_executor(executor, lambda: Archive.open(run_dir, url=config.memory.url))
+        archive = await loop.run_in_executor(executor, lambda: Archive.open(run_dir, url=config.memory.location()))
         servicer = MemoryServicer(archive, config.memory, executor)
         server = Server(
             address=address,

@@ -16,7 +16,7 @@ PAIRS_PER_CYCLE = 5
 
 def open_archive(run_dir: Path) -> Archive:
     """Open a run's archive to read it, wherever its configuration says that it is."""
-    url = load_config(file=run_dir / CONFIG).memory.url
+    url = load_config(file=run_dir / CONFIG).memory.location()
     return Archive.open(run_dir, url=url, read_only=True)
 
 
