@@ -19,6 +19,7 @@ import yaml
 
 from spade_rl.config import RunConfig, load_config, validate_config
 from spade_rl.coordinator.clients import Services
+from spade_rl.coordinator.demand import Demand
 from spade_rl.coordinator.events import read_events
 from spade_rl.coordinator.run import Run
 from spade_rl.coordinator.settings import adopted
@@ -61,6 +62,7 @@ class Desk:
     def __init__(self, config: RunConfig, folder: Path) -> None:
         self.config = config
         self.folder = folder
+        self.demand = Demand()
         self._run: Run | None = None
         self._task: asyncio.Task[Any] | None = None
         self._lock = asyncio.Lock()
@@ -193,7 +195,8 @@ class Desk:
         return self.status(run_id)
 
     async def close(self) -> None:
-        """End the run in progress at once."""
+        """End the run in progress at once; nobody wants anything any more."""
+        self.demand.close()
         if self._task is not None:
             self._task.cancel()
             with suppress(Exception, asyncio.CancelledError):
@@ -215,7 +218,7 @@ class Desk:
             )
 
     def _launch(self, run_id: str, config: RunConfig) -> None:
-        services = Services(self.config.endpoints, config.run.stage_seconds, self.config.tls)
+        services = Services(self.config.endpoints, config.run.stage_seconds, self.config.tls, demand=self.demand)
         run = Run(config, services, run_dir=self.run_folder(run_id), run_id=run_id, start=self.folder / START)
         self._want(run_id, run=True)
         self._refused.pop(run_id, None)

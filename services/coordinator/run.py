@@ -21,7 +21,7 @@ from spade_rl.coordinator.cycle import Context, flush, run_cycle
 from spade_rl.coordinator.evaluation import evaluate
 from spade_rl.coordinator.events import EventLog, Listener
 from spade_rl.coordinator.figures import run_summary
-from spade_rl.coordinator.metrics import RECOVERIES, observe_cycle
+from spade_rl.coordinator.metrics import RECOVERIES, RUNNING, observe_cycle
 from spade_rl.coordinator.state import RunState
 from spade_rl.errors import SpadeError
 from spade_rl.manifest import versions
@@ -75,6 +75,7 @@ class Run:
         After a failure it goes back to the checkpoint by itself, ``recoveries`` times in a row without a cycle in
         between. Raises SpadeError, with the run resumable.
         """
+        RUNNING.inc()
         try:
             failures, reached = 0, -1
             while True:
@@ -100,6 +101,7 @@ class Run:
                 self.events.append("run_failed", error=f"{error.boundary}: {error}")
             raise
         finally:
+            RUNNING.dec()
             self.events.close()
 
     async def _once(self) -> dict[str, Any]:

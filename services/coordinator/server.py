@@ -21,13 +21,15 @@ from spade_rl.config import Endpoints, RunConfig, TlsSection, dump_config
 from spade_rl.coordinator.artifacts import Artifact, Artifacts
 from spade_rl.coordinator.desk import Desk, Status
 from spade_rl.coordinator.run import Run
+from spade_rl.coordinator.scaler import SERVICE as SCALER
+from spade_rl.coordinator.scaler import ScalerServicer
 from spade_rl.coordinator.settings import public
 from spade_rl.coordinator.single import SingleRun
 from spade_rl.errors import ConfigurationError
 from spade_rl.manifest import locked
 from spade_rl.rpc import LOCAL, Server
 from spade_rl.v1 import coordinator_pb2 as pb
-from spade_rl.v1 import coordinator_pb2_grpc
+from spade_rl.v1 import coordinator_pb2_grpc, externalscaler_pb2_grpc
 
 SERVICE = pb.DESCRIPTOR.services_by_name["CoordinatorService"].full_name
 HELD_SECONDS = 60.0
@@ -153,14 +155,16 @@ def _message(status: Status) -> pb.GetRunResponse:
     )
 
 
-def _server(runs: Runs, files: Files, address: str, tls: TlsSection) -> Server:
+def _server(runs: Runs, files: Files, address: str, tls: TlsSection, scaler: ScalerServicer | None = None) -> Server:
     servicer = CoordinatorServicer(runs, files)
-    return Server(
-        address=address,
-        services=[SERVICE],
-        register=lambda server: coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server(servicer, server),
-        tls=tls,
-    )
+
+    def register(server: grpc.aio.Server) -> None:
+        coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server(servicer, server)
+        if scaler is not None:
+            externalscaler_pb2_grpc.add_ExternalScalerServicer_to_server(scaler, server)
+
+    services = [SERVICE] if scaler is None else [SERVICE, SCALER]
+    return Server(address=address, services=services, register=register, tls=tls)
 
 
 def run_server(run: Run, folder: Path, address: str) -> Server:
@@ -192,7 +196,8 @@ async def serve(config: RunConfig, *, run_dir: Path, address: str, endpoints: En
     async with _held(run_dir):
         desk = Desk(config.model_copy(update={"endpoints": endpoints}), run_dir.absolute())
         artifacts = Artifacts(desk)
-        server = _server(desk, artifacts, address, config.tls)
+        scaler = ScalerServicer(desk.demand, workers_per_pod=config.sandbox.max_workers)
+        server = _server(desk, artifacts, address, config.tls, scaler)
         try:
             await desk.open()
             await server.start()
