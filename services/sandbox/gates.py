@@ -114,13 +114,15 @@ def strategies(instances: Sequence[Instance], seed: int) -> dict[str, list[tuple
 
     Every strategy is a list of plays: the instance's index and the actions. The constant actions are the commonest
     among all solutions; random ones are drawn from the solutions of all instances and from what an instance shows.
+    Where every solution ends with the same action (as those of tools end with submit), random plays end with it too.
     """
     solutions = [each.solution if isinstance(each.solution, tuple) else () for each in instances]
     lengths = [min(len(solution) + 4, 64) for solution in solutions]
     counted = Counter(action for solution in solutions for action in set(solution))
     common = [action for action, _ in sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:2]]
     plays: dict[str, list[tuple[int, tuple[str, ...]]]] = {}
-    for action in dict.fromkeys(("", "1", *common)):
+    endings = {solution[-1] for solution in solutions if solution}
+    for action in dict.fromkeys(("", "1", *(endings if len(endings) == 1 else ()), *common)):
         plays[CONSTANT.format(action[:60])] = [(index, (action,) * length) for index, length in enumerate(lengths)]
     pool = sorted(counted)
     played = []
@@ -130,6 +132,13 @@ def strategies(instances: Sequence[Instance], seed: int) -> dict[str, list[tuple
             rng = random.Random(derive_seed(seed, "random actions", draw, index))
             played.append((index, tuple(rng.choice([*pool, *shown, "0"]) for _ in range(length))))
     plays["playing random actions"] = played
+    others = [action for action in pool if action not in endings]
+    if len(endings) == 1 and others:
+        [ending] = endings
+        ended = plays[f"playing random actions, then {ending[:60]!r}"] = []
+        for number, (index, actions) in enumerate(played):
+            rng = random.Random(derive_seed(seed, "random actions with an end", number))
+            ended.append((index, (*(rng.choice(others) for _ in actions[1:]), ending)))
     return plays
 
 
