@@ -10,7 +10,7 @@ import logging
 import sys
 
 import structlog
-from prometheus_client import Counter, Histogram, start_http_server
+from prometheus_client import Counter, Gauge, Histogram, start_http_server
 
 RPC_SECONDS = Histogram(
     "spade_rpc_seconds",
@@ -18,6 +18,7 @@ RPC_SECONDS = Histogram(
     ["service", "method", "status"],
     buckets=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000),
 )
+GPUS = Gauge("spade_gpus", "GPUs that a service holds, those of all its processes together.")
 ERRORS = Counter("spade_errors_total", "Failures by the boundary at which they happened.", ["boundary"])
 
 

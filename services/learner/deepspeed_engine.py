@@ -29,6 +29,7 @@ from spade_rl.learner.objective import Objective, Tally
 from spade_rl.learner.policy import load_policy
 from spade_rl.learner.ranks import Ranks
 from spade_rl.learner.weights import adamw, exported, fingerprint
+from spade_rl.telemetry import GPUS
 
 _TAG = "state"
 
@@ -67,6 +68,7 @@ class DeepSpeedEngine:
         self._dtype: torch.dtype = getattr(torch, config.model.dtype)
         self._module = _deepspeed()
         self._module.init_distributed(dist_backend="nccl" if self._cuda else "gloo")
+        GPUS.set(torch.distributed.get_world_size() if self._cuda else 0)
         policy = load_policy(location, config.model.dtype).to(self._device)
         reference = None
         if settings.kl:

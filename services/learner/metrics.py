@@ -12,5 +12,6 @@ UPDATE_SECONDS = Histogram(
 )
 TOKENS = Counter("spade_learner_tokens_total", "Trained tokens, by role.", ["role"])
 DROPPED = Counter("spade_learner_groups_dropped_total", "Groups without signal, by role.", ["role"])
+UPDATED = Gauge("spade_learner_last_update_timestamp_seconds", "When the last update ended, or the learner started.")
 VERSION = Gauge("spade_learner_policy_version", "The newest published version.")
 LAST = Gauge("spade_learner_last_update", "What the last update measured, by name.", ["name"])

@@ -124,6 +124,7 @@ async def _collected(requests: AsyncIterator[learner_pb2.TrainRequest]) -> tuple
 
 def _observe(update: Update) -> None:
     metrics.UPDATES.inc()
+    metrics.UPDATED.set_to_current_time()
     metrics.UPDATE_SECONDS.observe(update.metrics["seconds"])
     metrics.VERSION.set(update.policy_version)
     for role in ROLES:
@@ -146,6 +147,7 @@ async def serve(
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner") as executor:
         learner = await loop.run_in_executor(executor, build_learner, config, run_dir)
+        metrics.UPDATED.set_to_current_time()
         try:
             servicer = LearnerServicer(learner, executor)
             server = Server(

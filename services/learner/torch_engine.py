@@ -24,6 +24,7 @@ from spade_rl.learner.engine import StepReport
 from spade_rl.learner.objective import Objective, Tally
 from spade_rl.learner.policy import load_policy
 from spade_rl.learner.weights import adamw, exported, fingerprint
+from spade_rl.telemetry import GPUS
 
 STATE = "state.safetensors"
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
@@ -39,6 +40,7 @@ class TorchEngine:
         if settings.threads is not None:
             torch.set_num_threads(settings.threads)
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        GPUS.set(self._device.type == "cuda")
         self._dtype: torch.dtype = getattr(torch, config.model.dtype)
         policy = load_policy(location, "float32").to(self._device)
         reference = load_policy(location, "float32").to(self._device).requires_grad_(False) if settings.kl else None

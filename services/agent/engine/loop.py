@@ -103,7 +103,9 @@ class EngineLoop:
                     self._step()
                 except Exception as error:
                     self._fail(error)
-                self.totals.busy_seconds += time.monotonic() - start
+                busy = time.monotonic() - start
+                self.totals.busy_seconds += busy
+                metrics.BUSY_SECONDS.inc(busy)
                 self.totals.in_flight = self.scheduler.in_flight
                 metrics.IN_FLIGHT.set(self.totals.in_flight)
         finally:

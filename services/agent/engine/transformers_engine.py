@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from spade_rl.agent import metrics
 from spade_rl.agent.engine.interface import EngineStatus, Generation, Prompt
 from spade_rl.agent.engine.loop import EngineLoop, Exchange, Job
 from spade_rl.agent.engine.runner import ModelRunner, check_supported
@@ -17,6 +18,7 @@ from spade_rl.agent.engine.scheduler import Scheduler
 from spade_rl.config import EngineSection
 from spade_rl.errors import ConfigurationError, DeadlineError, EngineError
 from spade_rl.models import ChatTokenizer, load_model
+from spade_rl.telemetry import GPUS
 
 COMPLETE = "COMPLETE"
 CLOSE_SECONDS = 30.0
@@ -49,8 +51,11 @@ class TransformersEngine:
         def make() -> EngineLoop:
             model = load_model(location, dtype)
             check_supported(model.config, settings.context_tokens)
+            device = _device()
+            GPUS.set(device.type == "cuda")
+            metrics.SLOTS.set(settings.slots)
             return EngineLoop(
-                runner=ModelRunner(model, _device()),
+                runner=ModelRunner(model, device),
                 version=version,
                 scheduler=Scheduler(settings.slots, stop_ids(model, tokenizer)),
                 threads=settings.threads,
