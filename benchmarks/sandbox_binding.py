@@ -66,6 +66,9 @@ class Binding:
         """Reset in one call."""
         return ExecEpisode(self, seed, (await self.call(seed))[0])
 
+    async def settle(self) -> None:
+        """An episode that is closed has ended."""
+
     async def call(self, seed: int, *messages: list[str]) -> list[Any]:
         """Run the runner once, with a first message and more, and return its answers."""
         asked = [json.dumps(message) for message in ({"source": WALK, "seed": seed}, *messages)]

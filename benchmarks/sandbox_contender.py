@@ -34,7 +34,7 @@ class Episode(Protocol):
         ...
 
     async def close(self) -> None:
-        """End the episode; return when the interface says that it has ended."""
+        """End the episode, or leave it to the next one or to ``settle`` to end it."""
         ...
 
 
@@ -50,6 +50,10 @@ class Contender(Protocol):
 
     async def start(self, seed: int) -> Episode:
         """Start an episode from nothing and return it with its first observation."""
+        ...
+
+    async def settle(self) -> None:
+        """Return when every closed episode has ended. Counts as part of the measurement."""
         ...
 
 
@@ -80,7 +84,7 @@ async def fresh(contender: Contender, *, at_once: int, seconds: float) -> dict[s
         shown.append((seed, episode.observation))
         await episode.close()
 
-    wall = await _in_turns(one, at_once, seconds)
+    wall = await _in_turns(one, contender, at_once, seconds)
     for seed, observation in shown:
         _check(observation == first_observation(seed), f"episode {seed} showed {observation[:200]!r}")
     return {"seconds": taken, "wall": wall, "count": len(taken)}
@@ -103,9 +107,10 @@ async def steps(contender: Contender, *, batch: int, at_once: int, seconds: floa
 
     await one()
     taken.clear()
-    wall = await _in_turns(one, at_once, seconds)
+    wall = await _in_turns(one, contender, at_once, seconds)
     for episode in episodes:
         await episode.close()
+    await contender.settle()
     return {"seconds": taken, "wall": wall, "count": batch * len(taken)}
 
 
@@ -122,13 +127,14 @@ async def episodes(contender: Contender, *, length: int, at_once: int, seconds: 
         await episode.close()
         taken.append(time.perf_counter() - began)
 
-    wall = await _in_turns(one, at_once, seconds)
+    wall = await _in_turns(one, contender, at_once, seconds)
     return {"seconds": taken, "wall": wall, "count": len(taken)}
 
 
 async def memory(contender: Contender, *, sessions: int) -> dict[str, Any]:
     """Return the memory by kind with no episode open and with ``sessions``, each after a step."""
     await (await contender.start(next(_seeds))).close()
+    await contender.settle()
     await asyncio.sleep(SETTLE_SECONDS)
     before = memory_bytes(os.getpid(), contender.folder)
     opened = [await contender.start(next(_seeds)) for _ in range(sessions)]
@@ -138,10 +144,11 @@ async def memory(contender: Contender, *, sessions: int) -> dict[str, Any]:
     during = memory_bytes(os.getpid(), contender.folder)
     for episode in opened:
         await episode.close()
+    await contender.settle()
     return {"before": before, "during": during, "sessions": sessions}
 
 
-async def _in_turns(one: Callable[[], Awaitable[None]], at_once: int, seconds: float) -> float:
+async def _in_turns(one: Callable[[], Awaitable[None]], contender: Contender, at_once: int, seconds: float) -> float:
     """Run ``one`` again and again in ``at_once`` places for ``seconds``; return the time until all have ended."""
     began = time.perf_counter()
 
@@ -152,6 +159,7 @@ async def _in_turns(one: Callable[[], Awaitable[None]], at_once: int, seconds: f
                 return
 
     await asyncio.gather(*(place() for _ in range(at_once)))
+    await contender.settle()
     return time.perf_counter() - began
 
 
@@ -187,6 +195,7 @@ async def _drive(
             **extra,
         }
         await (await contender.start(next(_seeds))).close()
+        await contender.settle()
         say({"version": contender.version, "largest_batch": contender.largest_batch})
         while line := await loop.run_in_executor(None, requests.readline):
             request = json.loads(line)

@@ -61,6 +61,9 @@ class OpenEnv:
         result = await client.reset(seed=seed)
         return SessionEpisode(client, result.observation["text"])
 
+    async def settle(self) -> None:
+        """An episode that is closed has ended."""
+
 
 @asynccontextmanager
 async def open_server(workers: int) -> AsyncIterator[Contender]:

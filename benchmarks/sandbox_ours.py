@@ -1,5 +1,7 @@
 """Our contender: a sandbox service in a process of its own, with its defaults, driven over gRPC.
 
+An episode is a reset on a stream that an earlier one has left, or on a new one if there is none.
+
 ``kill`` measures how long an endless loop runs on after its deadline: until the client is told, and until the loop
 has stopped, seen from outside as the moment after which the thread that had run it uses no more processor time.
 
@@ -40,11 +42,12 @@ QUIET_SECONDS = 0.05
 
 
 class StreamEpisode:
-    """An episode on a stream of its own."""
+    """An episode on a stream, which goes back to the streams that wait for their next reset."""
 
-    def __init__(self, call: Any, observation: str) -> None:
+    def __init__(self, call: Any, observation: str, free: list[Any]) -> None:
         self.observation = observation
         self._call = call
+        self._free = free
 
     async def step(self, actions: Sequence[str]) -> int:
         """Take actions in one request."""
@@ -52,10 +55,8 @@ class StreamEpisode:
         return len(_answered(await self._call.read(), "step").step.results)
 
     async def close(self) -> None:
-        """Close the stream, and wait until the service has."""
-        await self._call.done_writing()
-        while await self._call.read() is not grpc.aio.EOF:
-            pass
+        """Leave the stream to the next episode, whose reset ends this one."""
+        self._free.append(self._call)
 
 
 class Ours:
@@ -68,12 +69,22 @@ class Ours:
         self.version = version
         self._stub = stub
         self._section = section
+        self._free: list[Any] = []
 
-    async def start(self, seed: int, source: str = WALK) -> StreamEpisode:
-        """Open a stream and reset."""
-        call = self._stub.Episode(timeout=CALL_SECONDS)
-        await call.write(pb.EpisodeRequest(reset=pb.ResetRequest(source=source, seed=seed)))
-        return StreamEpisode(call, _answered(await call.read(), "reset").reset.observation)
+    async def start(self, seed: int) -> StreamEpisode:
+        """Reset on a stream that is free, or on a new one."""
+        call = self._free.pop() if self._free else self._stub.Episode(timeout=CALL_SECONDS)
+        await call.write(pb.EpisodeRequest(reset=pb.ResetRequest(source=WALK, seed=seed)))
+        return StreamEpisode(call, _answered(await call.read(), "reset").reset.observation, self._free)
+
+    async def settle(self) -> None:
+        """Close the streams, which ends the last episodes, and wait until the service has closed them."""
+        for call in self._free:
+            await call.done_writing()
+        for call in self._free:
+            while await call.read() is not grpc.aio.EOF:
+                pass
+        self._free.clear()
 
     async def kill(self, *, trials: int) -> dict[str, Any]:
         """Return by how many seconds the answer, and the end of the loop, came after the deadline, of each trial."""
@@ -141,7 +152,7 @@ def _thread_seconds() -> dict[Path, float]:
 
 def _is_forked(arguments: tuple[str, ...]) -> bool:
     """Whether a process is a zygote or worker that runs without gVisor."""
-    return any(argument.endswith("guest.py") for argument in arguments)
+    return any(argument.endswith("guest/main.py") for argument in arguments)
 
 
 def _run_seconds(path: Path) -> float | None:

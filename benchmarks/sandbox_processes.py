@@ -72,6 +72,9 @@ class Processes:
         )
         return ProcessEpisode(process, await _ask(process, {"source": WALK, "seed": seed}))
 
+    async def settle(self) -> None:
+        """An episode that is closed has ended."""
+
 
 async def _ask(process: asyncio.subprocess.Process, message: object) -> Any:
     assert process.stdin is not None
