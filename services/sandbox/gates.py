@@ -225,8 +225,8 @@ def _remembers(evidence: Evidence) -> str:
     first = evidence.instances[0]
     if isinstance(first.reset, Reset) and not all(_same(first.reset, reset) for reset in evidence.probe_resets):
         return (
-            f"reset(seed={first.seed}) shows different observations when it is called again in one process; keep "
-            "nothing in the class, in the module or in files: make all state in reset"
+            f"reset(seed={first.seed}) shows another observation when it is called again in the same process; draw "
+            "everything from random.Random(seed), and keep nothing in the class, in the module or in files"
         )
     nothing = evidence.trivial.get(CONSTANT.format(""))
     fresh = evidence.probes[0][1] if evidence.probes else None
@@ -235,8 +235,8 @@ def _remembers(evidence: Evidence) -> str:
     both = min(len(fresh), len(nothing[0]))
     if fresh[:both] != nothing[0][:both]:
         return (
-            f"the same actions after reset(seed={first.seed}) bring different results once something was played "
-            "before; keep nothing in the class, in the module or in files: make all state in reset"
+            f"the same actions after reset(seed={first.seed}) bring different results when they are played again; step "
+            "must depend on the seed and the actions alone: keep nothing in the class, in the module or in files"
         )
     return ""
 

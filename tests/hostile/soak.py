@@ -1,0 +1,324 @@
+"""Thousands of random hostile and honest environments at one sandbox service, and nothing of them left behind.
+
+    python tests/hostile/soak.py --count 10000 [--concurrency 16] [--seed 0] [--json]
+
+Every environment is a variant of a case of this suite, or of a family of the nano model; each is admitted, played, or
+both, and must come out as its case says. Then the service is stopped: there must be as many processes, descriptors,
+mounts, containers, folders and temporary files as before it started. The service is the one that ``target`` names; of
+one that runs elsewhere only its status can be seen. Interrupted (SIGINT), it judges what it has done so far.
+
+Exit status: 0 passed, 1 failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import target
+from case import ADMITTED, HONEST, PLAYS, Case
+from catalogue import HONEST_CASES, HOSTILE_CASES
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from trial import Outcome, evaluate, problem
+
+from spade_rl.nano.families import FAMILIES, STYLES, write
+from spade_rl.sandbox.launch import FOLDER_PREFIX, base_folder
+from spade_rl.v1 import sandbox_pb2
+from spade_rl.v1.sandbox_pb2_grpc import SandboxServiceStub
+
+IDLE_SECONDS = 60.0
+SETTLE_SECONDS = 20.0
+SHOWN = 50
+HONEST_SHARE, FAMILY_SHARE = 0.6, 0.7
+LEVELS = (3, 12)
+WORDS = [
+    "lamp",
+    "stone",
+    "river",
+    "cloud",
+    "bread",
+    "chair",
+    "apple",
+    "green",
+    "table",
+    "glass",
+    "paper",
+    "horse",
+    "train",
+    "plant",
+    "mouse",
+    "north",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a service may leave behind, counted."""
+
+    processes: int
+    descriptors: int
+    mounts: int
+    containers: int
+    folders: int
+    temporary_files: int
+
+
+@dataclass(slots=True)
+class Result:
+    """What a soak brought; ``problems`` and ``leaks`` are empty if it passed."""
+
+    asked: int
+    isolation: str
+    platform: str
+    done: int = 0
+    honest: int = 0
+    hostile: int = 0
+    interrupted: bool = False
+    seconds: float = 0.0
+    environments_per_second: float = 0.0
+    growth_mb: float = 0.0
+    gates: dict[str, int] = field(default_factory=dict)
+    faults: dict[str, int] = field(default_factory=dict)
+    tried_again: int = 0
+    problems: list[str] = field(default_factory=list)
+    leaks: list[str] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """Whether all came out as they must and nothing is left."""
+        return self.done > 0 and not self.problems and not self.leaks
+
+
+def drawn(count: int, seed: int) -> Iterator[Case]:
+    """Yield random cases; each source is another one."""
+    rng = random.Random(seed)
+    families = list(FAMILIES.values())
+    hostile = [case for case in HOSTILE_CASES if not (case.strong and target.ISOLATION != "gvisor")]
+    for number in range(count):
+        if rng.random() >= HONEST_SHARE:
+            yield _varied(rng.choice(hostile), number, rng)
+        elif rng.random() < FAMILY_SHARE:
+            family = rng.choice(families)
+            words = rng.sample(WORDS, rng.choice(family.runs))
+            source = write(family, words, rng.randint(*LEVELS), rng.randrange(STYLES))
+            yield Case(
+                f"family {family.name} {number}",
+                f"{source}# {number}\n",
+                frozenset({ADMITTED}),
+                ends=frozenset({PLAYS}),
+            )
+        else:
+            yield replace(_varied(rng.choice(HONEST_CASES), number, rng), ends=frozenset({PLAYS}))
+
+
+def _varied(case: Case, number: int, rng: random.Random) -> Case:
+    low = rng.randint(10, 40)
+    source = case.source.replace("randint(10, 99)", f"randint({low}, {low + rng.randint(40, 900)})")
+    return replace(case, name=f"{case.name} {number}", source=f"{source}\n# {number}\n")
+
+
+def count_left() -> Left:
+    """Count what there is now: of this process and its descendants, and of sandbox services of this machine."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+    descendants, waiting = 0, [os.getpid()]
+    while waiting:
+        current = waiting.pop()
+        children = [pid for pid, parent in parents.items() if parent == current]
+        descendants += len(children)
+        waiting += children
+    folders = [folder for folder in base_folder().glob(f"*{FOLDER_PREFIX}*") if _is_ours(folder)]
+    temporary = [
+        path for path in Path(tempfile.gettempdir()).iterdir() if path.name.startswith("spade-") and _is_ours(path)
+    ]
+    return Left(
+        processes=descendants,
+        descriptors=len(list(Path("/proc/self/fd").iterdir())),
+        mounts=len(Path("/proc/self/mountinfo").read_text().splitlines()),
+        containers=sum(len(list(folder.glob("state/*.state"))) for folder in folders),
+        folders=len(folders),
+        temporary_files=len(temporary),
+    )
+
+
+STARTED = time.time()
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a folder was made since this process began, and not by a service of another that lives."""
+    try:
+        if path.stat().st_ctime < STARTED - 1:
+            return False
+    except OSError:
+        return False
+    needle = os.fsencode(str(path))
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if needle in (entry / "cmdline").read_bytes() and not _descends(int(entry.name)):
+                    return False
+    return True
+
+
+def _descends(pid: int) -> bool:
+    while pid > 1:
+        if pid == os.getpid():
+            return True
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        except (OSError, ValueError, IndexError):
+            return False
+    return False
+
+
+def differences(before: Left, after: Left) -> list[str]:
+    """Say of what there is more or less than before."""
+    earlier, later = asdict(before), asdict(after)
+    return [f"{name}: {earlier[name]} before, {later[name]} after" for name in earlier if earlier[name] != later[name]]
+
+
+class Soak:
+    """One run. ``stop`` ends it early; ``told`` is called whenever a case is done."""
+
+    def __init__(self, *, count: int, seed: int, concurrency: int, told: Callable[[Result], None]) -> None:
+        self.result = Result(count, target.ADDRESS or target.ISOLATION, target.PLATFORM)
+        self._cases = drawn(count, seed)
+        self._concurrency = concurrency
+        self._told = told
+        self._again: list[Case] = []
+        self._gates: Counter[str] = Counter()
+        self._faults: Counter[str] = Counter()
+
+    def stop(self) -> None:
+        """Begin no more cases."""
+        self.result.interrupted = True
+
+    async def run(self) -> Result:
+        """Try all cases against a fresh service, and look for what it leaves."""
+        # What is made once and stays (threads of gRPC, the root file system) is made before anything is counted.
+        async with target.opened() as stub:
+            await evaluate(stub, Case("first", HONEST, ends=frozenset({PLAYS})))
+        before = count_left()
+        began, memory = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        async with target.opened() as stub:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._concurrency):
+                    group.create_task(self._try_cases(stub))
+            # Deadlines are short: on a busy machine an honest call may miss one. Alone it must not.
+            for case in self._again:
+                self.result.tried_again += 1
+                self._judge(case, await evaluate(stub, case))
+            self.result.seconds = time.monotonic() - began
+            await self._look(stub)
+        self.result.growth_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024
+        if not target.ADDRESS:
+            await self._compare(before)
+        self.result.gates, self.result.faults = dict(self._gates), dict(self._faults)
+        self.result.environments_per_second = self.result.done / self.result.seconds
+        return self.result
+
+    async def _try_cases(self, stub: SandboxServiceStub) -> None:
+        for case in self._cases:
+            if self.result.interrupted:
+                return
+            outcome = await evaluate(stub, case)
+            if problem(case, outcome) and outcome.was_slow:
+                self._again.append(case)
+            else:
+                self._judge(case, outcome)
+            self.result.done += 1
+            if ADMITTED in case.gates:
+                self.result.honest += 1
+            else:
+                self.result.hostile += 1
+            self._told(self.result)
+
+    def _judge(self, case: Case, outcome: Outcome) -> None:
+        self._gates[outcome.gate or "not asked"] += 1
+        self._faults.update(kind or "none" for kind, _ in outcome.endings)
+        wrong = problem(case, outcome)
+        if wrong and len(self.result.problems) < SHOWN:
+            self.result.problems.append(f"{case.name}: {wrong[:500]}")
+
+    async def _look(self, stub: SandboxServiceStub) -> None:
+        """The service must be healthy and idle."""
+        last = await evaluate(stub, Case("last", f"{HONEST}# last\n", frozenset({ADMITTED}), ends=frozenset({PLAYS})))
+        if last.trouble or last.gate != ADMITTED:
+            self.result.problems.append(f"after all that, an honest environment is not admitted: {last}")
+        deadline = time.monotonic() + IDLE_SECONDS
+        while True:
+            status = await stub.GetStatus(sandbox_pb2.GetStatusRequest(), timeout=IDLE_SECONDS)
+            if not status.live_workers and not status.waiting:
+                return
+            if time.monotonic() > deadline:
+                self.result.leaks.append(f"{status.live_workers} workers live on, {status.waiting} requests wait")
+                return
+            await asyncio.sleep(0.05)
+
+    async def _compare(self, before: Left) -> None:
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while leaks := differences(before, count_left()):
+            if time.monotonic() > deadline:
+                self.result.leaks += leaks
+                return
+            await asyncio.sleep(0.1)
+
+
+async def _with_progress(arguments: argparse.Namespace) -> Result:
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    with bar:
+        task = bar.add_task("environments", total=arguments.count)
+
+        def told(result: Result) -> None:
+            wrong = f", {len(result.problems)} wrong" if result.problems else ""
+            bar.update(task, completed=result.done, description=f"environments{wrong}")
+
+        soak = Soak(count=arguments.count, seed=arguments.seed, concurrency=arguments.concurrency, told=told)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, soak.stop)
+        return await soak.run()
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--count", type=int, default=10_000, help="environments to try")
+    parser.add_argument("--concurrency", type=int, default=16, help="at once")
+    parser.add_argument("--seed", type=int, default=0, help="of the draw")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args()
+    result = asyncio.run(_with_progress(arguments))
+    if arguments.json:
+        print(json.dumps({"passed": result.passed, **asdict(result)}))
+    else:
+        for line in (*result.problems, *result.leaks):
+            print(line)
+        share = f"{result.done} of {result.asked} environments ({result.honest} honest) in {result.seconds:.0f} s"
+        print(f"{'passed' if result.passed else 'FAILED'}{' (interrupted)' if result.interrupted else ''}: {share}")
+    return 0 if result.passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

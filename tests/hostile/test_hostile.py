@@ -1,0 +1,27 @@
+"""Each hostile or odd program, and what must come of it. The cases are in ``cases_*.py``."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import target
+from case import Case
+from catalogue import CASES
+from trial import Outcome, problem
+
+if not target.ADDRESS and target.ISOLATION == "gvisor":
+    pytestmark = pytest.mark.gvisor
+
+
+def test_no_case_is_there_twice() -> None:
+    for what in ("name", "source"):
+        counted = Counter(getattr(case, what) for case in CASES)
+        assert [each for each, count in counted.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_case(outcomes: dict[str, Outcome], case: Case) -> None:
+    if case.strong and target.ISOLATION != "gvisor":
+        pytest.skip("this isolation does not contain it")
+    assert problem(case, outcomes[case.name]) == ""
