@@ -8,7 +8,7 @@ SETUP = PYTHON="$(PYTHON)" scripts/setup.sh
 TEST_ENV = OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev develop run test lint format types protos check-protos docs lock clean
+.PHONY: help setup dev develop run test test-hostile lint format types protos check-protos docs lock clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ run: setup ## self-play on this machine, about ten minutes; ends with a report p
 
 test: dev lint types check-protos ## every check and every test
 	$(TEST_ENV) $(BIN)/pytest $(ARGS)
+
+test-hostile: dev ## the sandbox against hostile code: both platforms of gVisor, as root and as an ordinary user
+	scripts/test_hostile.sh $(ARGS)
 
 lint: dev ## ruff: rules and format
 	$(BIN)/ruff check .

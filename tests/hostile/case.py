@@ -34,6 +34,8 @@ class Case:
     # What is played: messages of actions, and how many episodes one after the other.
     batches: tuple[tuple[str, ...], ...] = (("go",),)
     episodes: int = 1
+    # Another episode of the same source is open while this one is played, and must then find the same.
+    watched: bool = False
     # Contained by gVisor only: not tried at a weaker level.
     strong: bool = False
 

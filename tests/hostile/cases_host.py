@@ -22,7 +22,7 @@ libc.syscall.restype = ctypes.c_long
 
 def _tries(name: str, body: str, *, c: bool = False, batches: tuple[tuple[str, ...], ...] = (("go",),)) -> Case:
     lines = (_C if c else _TRIED) + "\n" + body
-    return Case(name, program(lines), finds="[]", batches=batches, strong=True)
+    return Case(name, program(lines), finds="[]", batches=batches, watched=True, strong=True)
 
 
 CASES: tuple[Case, ...] = (

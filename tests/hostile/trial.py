@@ -9,6 +9,7 @@ import asyncio
 import json
 import math
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import grpc
@@ -52,7 +53,8 @@ async def evaluate(stub: SandboxServiceStub, case: Case, *, seed: int = 1) -> Ou
             await _admit(stub, case, outcome, seed)
         if case.plays:
             for number in range(case.episodes):
-                await _play(stub, case, outcome, seed + number)
+                async with _bystander(stub, case, outcome, seed) if case.watched else nullcontext():
+                    await _play(stub, case, outcome, seed + number)
                 if outcome.trouble:
                     break
     except grpc.aio.AioRpcError as error:
@@ -73,11 +75,31 @@ async def _admit(stub: SandboxServiceStub, case: Case, outcome: Outcome, seed: i
         outcome.trouble = "a gate refused without a message"
 
 
-async def _play(stub: SandboxServiceStub, case: Case, outcome: Outcome, seed: int) -> None:
+def _reset(case: Case, seed: int) -> sandbox_pb2.EpisodeRequest:
     # Another source than the admission's: a verdict on that one must not decide what happens to this.
-    reset = sandbox_pb2.ResetRequest(source=_sendable(case.source) + "\n# played\n", seed=seed)
+    source = _sendable(case.source) + "\n# played\n"
+    return sandbox_pb2.EpisodeRequest(reset=sandbox_pb2.ResetRequest(source=source, seed=seed))
+
+
+@asynccontextmanager
+async def _bystander(stub: SandboxServiceStub, case: Case, outcome: Outcome, seed: int) -> AsyncIterator[None]:
+    """Another episode of the same source, open while the block runs; then it must go on as if nothing had been."""
     call = stub.Episode(timeout=CALL_SECONDS)
-    answers = _answers(call, [sandbox_pb2.EpisodeRequest(reset=reset), *_steps(case.batches)])
+    async with asyncio.timeout(CALL_SECONDS):
+        await call.write(_reset(case, seed + 1000))
+        await call.read()
+        yield
+        await call.write(_steps(case.batches)[0])
+        answer = await call.read()
+        found = [each.observation for each in answer.step.results] if answer is not grpc.aio.EOF else []
+        if found != [case.finds] and not outcome.trouble:
+            outcome.trouble = f"another worker was harmed, or found something: {answer}"
+        call.cancel()
+
+
+async def _play(stub: SandboxServiceStub, case: Case, outcome: Outcome, seed: int) -> None:
+    call = stub.Episode(timeout=CALL_SECONDS)
+    answers = _answers(call, [_reset(case, seed), *_steps(case.batches)])
     kind, message, observation = "", "", ""
     async for answer in answers:
         match answer.WhichOneof("response"):

@@ -30,6 +30,8 @@ def _section(level: Isolation) -> SandboxSection:
         max_sandboxes=4,
         max_workers=16,
         queue_seconds=60.0,
+        # It has tests of its own.
+        self_test=False,
     )
 
 
@@ -57,22 +59,9 @@ async def pool(section: SandboxSection) -> AsyncIterator[Pool]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gvisor(gvisor_section: SandboxSection) -> AsyncIterator[Pool]:
-    async with open_pool(gvisor_section) as opened:
-        yield opened
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def weak() -> AsyncIterator[Pool]:
     """A pool of plain processes, for what the level makes no difference to."""
     async with open_pool(_section(Isolation.PROCESS)) as opened:
-        yield opened
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def patient(gvisor_section: SandboxSection) -> AsyncIterator[Pool]:
-    """A pool for attacks that take their time on a busy machine."""
-    async with open_pool(gvisor_section.model_copy(update={"call_seconds": 30.0})) as opened:
         yield opened
 
 

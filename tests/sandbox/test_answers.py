@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spade_rl.config import SandboxSection
-from spade_rl.sandbox.answers import encodable, parse_reset, parse_solution, parse_steps, refusal, reward_problem
+from spade_rl.sandbox.answers import (
+    CLAIMABLE,
+    encodable,
+    parse_reset,
+    parse_solution,
+    parse_steps,
+    refusal,
+    reward_problem,
+)
 from spade_rl.sandbox.frames import ProtocolViolation
 from spade_rl.sandbox.limits import EpisodeError, FaultKind, limits_of
 
@@ -73,3 +81,15 @@ def test_more_results_than_actions_are_refused() -> None:
     with pytest.raises(ProtocolViolation):
         parse_steps({"results": [result] * 4}, LIMITS, most=3)
     assert json.loads(parse_steps({"results": [result]}, LIMITS, most=1)[0].info_json) == {}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FaultKind if kind not in CLAIMABLE])
+def test_a_worker_does_not_claim_what_only_the_host_finds(kind: FaultKind) -> None:
+    with pytest.raises(ProtocolViolation):
+        refusal({"fault": kind.value, "message": "it was somebody else"})
+
+
+def test_a_worker_may_say_that_its_environment_raised() -> None:
+    found = refusal({"fault": "exception", "message": "it raised"})
+    assert found is not None
+    assert (found.kind, found.message) == (FaultKind.EXCEPTION, "it raised")

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from spade_rl.sandbox.answers import Refusal, Reset, Step
 from spade_rl.sandbox.gates import (
+    CONSTANT,
     GATES,
     INSTANCES,
     Evidence,
@@ -84,6 +85,41 @@ def test_luck_is_allowed_on_half_of_the_plays(wins: int) -> None:
     evidence.trivial = {"luck": [(won(),)] * wins + [lost] * (INSTANCES - wins)}
     failed = [each.gate for each in judge(evidence) if each.verdict is Verdict.FAILED]
     assert failed == (["trivial"] if wins > INSTANCES / 2 else [])
+
+
+def test_what_was_played_before_must_not_matter() -> None:
+    nothing = CONSTANT.format("")
+    lost, won_now = (Step("lost", 0.0, True, False, "{}"),), (won(),)
+    evidence = good()
+    evidence.trivial = {nothing: [lost] * INSTANCES}
+    assert all(each.verdict is Verdict.PASSED for each in judge(evidence))
+    evidence.probes = [("", won_now)]
+    (failure,) = [each for each in judge(evidence) if each.verdict is Verdict.FAILED]
+    assert failure.gate == "determinism"
+    assert "played again" in failure.message
+    # One play was longer than the other: only what both saw is compared.
+    evidence.probes = [("", (Step("on", 0.0, False, False, "{}"), *won_now))]
+    evidence.trivial = {nothing: [(Step("on", 0.0, False, False, "{}"),)] + [lost] * (INSTANCES - 1)}
+    assert all(each.verdict is Verdict.PASSED for each in judge(evidence))
+
+
+def test_a_first_reset_must_not_differ_from_later_ones() -> None:
+    evidence = good()
+    evidence.probe_resets = [Reset("task 0", "{}"), Reset("task 0, for the first time", "{}")]
+    (failure,) = [each for each in judge(evidence) if each.verdict is Verdict.FAILED]
+    assert failure.gate == "determinism"
+    assert "called again" in failure.message
+
+
+def test_a_near_duplicate_is_refused() -> None:
+    evidence = good()
+    evidence.normalised_digest = "a" * 32 + "c" * 8 + "5" * 24
+    evidence.known = ["b" * 32 + "d" * 8 + "5" * 24]
+    assert all(each.verdict is Verdict.PASSED for each in judge(evidence))
+    evidence.known = ["b" * 32 + "c" * 8 + "5" * 23 + "7"]
+    (failure,) = [each for each in judge(evidence) if each.verdict is Verdict.FAILED]
+    assert failure.gate == "duplicate"
+    assert "98% the same" in failure.message
 
 
 def test_strategies_know_nothing_of_the_instance_they_play() -> None:

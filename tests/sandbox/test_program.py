@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import ast
+import importlib
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spade_rl.sandbox.normalise import normalised_digest
-from spade_rl.sandbox.program import MAX_SOURCE_BYTES, StaticRefusal, analyse
+from spade_rl.sandbox.program import ALLOWED_MODULES, INJECTABLE, MAX_SOURCE_BYTES, StaticRefusal, analyse
 
 GOOD = """
 import random
@@ -82,6 +83,33 @@ def test_names_that_are_used_without_an_import_are_injected() -> None:
     assert dict(program.injected) == {"random": "random"}
     used = analyse(GOOD + "\nx: List[int] = [int(np.int64(1))]\n")
     assert dict(used.injected) == {"np": "numpy", "List": "typing:List"}
+
+
+def test_only_what_comes_from_outside_is_injected() -> None:
+    source = (
+        GOOD.replace("import random\n", "")
+        + """
+    def mine(self, product, field):
+        import random, math
+        string = [copy for copy in (product, field)]
+        return string, random
+    def theirs(self):
+        return math.pi, re.compile("x")
+try:
+    import json
+except ImportError:
+    json = None
+"""
+    )
+    # ``random`` is imported in one method only, and another one needs it as well.
+    assert set(dict(analyse(source).injected)) == {"random", "math", "re"}
+
+
+def test_all_that_is_injected_is_there() -> None:
+    for name, target in INJECTABLE.items():
+        module, _, attribute = target.partition(":")
+        assert module in ALLOWED_MODULES
+        assert getattr(importlib.import_module(module), attribute or "__name__"), name
 
 
 def test_a_helper_base_class_is_not_a_second_environment() -> None:
