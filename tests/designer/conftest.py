@@ -127,7 +127,7 @@ class World:
     def config(self, **sections: Any) -> RunConfig:
         base: dict[str, dict[str, Any]] = {
             "model": {"name": str(self.policy), "prompts": "compact"},
-            "sandbox": {"isolation": "process"},
+            "sandbox": {"isolation": "process", "self_test": False},
             "grounding": {"corpus": str(self.folder / "corpus.jsonl"), "words": 12},
             "designer": {"skills": ["count", "space"], "active_skills": 1, "environments": 1, "attempts": 2,
                          "max_tokens": 2000, "hint_max_tokens": 100},

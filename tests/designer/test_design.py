@@ -9,6 +9,7 @@ import pytest
 
 from spade_rl.agent.server import serve as serve_agent
 from spade_rl.errors import ConfigurationError, DeadlineError, EngineError, SpadeError
+from spade_rl.prompts import TOOL_CONTRACT
 from spade_rl.rpc import calling
 from spade_rl.seeds import source_digest
 from spade_rl.v1 import designer_pb2 as pb
@@ -18,6 +19,9 @@ RUN = "run-1"
 DEADLINE = 120
 FAILED = environment_pb2.VERDICT_FAILED
 
+CONTRACT_EXAMPLE = TOOL_CONTRACT[
+    TOOL_CONTRACT.index("from spade_rl.environment") : TOOL_CONTRACT.index("Define 3 to 8")
+]
 SUM = """\
 import random
 class Sum:
@@ -335,3 +339,27 @@ async def test_with_the_real_engine_tokens_are_what_was_sampled(world: Any, toke
         attempt.report.seconds = 0
     assert slots == again
     await record(world, slots)
+
+
+async def test_tool_use_is_asked_for_judged_and_named(world: Any) -> None:
+    wanted = CONTRACT_EXAMPLE
+    tries: list[str] = []
+
+    def say(prompt: str, sampling: Any) -> str:
+        if "write a hint" in prompt:
+            return "Use lockers_of to find the old locker, then the tool release, then assign; submit at the end."
+        tries.append(prompt)
+        return f"```python\n{SUM.format(low=10) if len(tries) == 1 else wanted}```"
+
+    world.script.say = say
+    await world.start(
+        world.config(model={"prompts": "full"}, designer={"kind": "tool_use", "skills": ["error recovery"]})
+    )
+    [slot], _ = await design(world, "error recovery")
+    assert all("extends ToolEnvironment" in prompt and "Skill to train: error recovery." in prompt for prompt in tries)
+    # A game is not what was asked for.
+    assert [failures(attempt) for attempt in slot.attempts] == [["class"], []]
+    assert slot.environment.kind == environment_pb2.ENVIRONMENT_KIND_TOOL_USE
+    assert slot.environment.source == wanted
+    assert slot.environment.hint.startswith("Use lockers_of")
+    await record(world, [slot])

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spade_rl.designer.hints import MAX_HINT, extract_hint, leaked
+from spade_rl.designer.hints import MAX_HINT, extract_hint, leaked, stated_values
+from spade_rl.environment import call
+from spade_rl.kinds import EnvironmentKind
 
 MAZE = """
 class Maze:
@@ -70,6 +72,25 @@ def test_a_hint_that_holds_the_only_answer_leaks(before: str, answer: str, after
 @given(st.text(), st.lists(st.text()), st.text(), st.text())
 def test_any_text_gets_a_verdict(hint: str, solution: list[str], source: str, observation: str) -> None:
     leaked(hint, solution, source=source, observation=observation)
+
+
+def test_of_a_call_the_arguments_are_what_a_hint_may_not_state() -> None:
+    solution = [
+        call("find", name="Ada", limit=2).text(),
+        call("assign", ticket=417, tags=["urgent", {"at": "r7"}], force=True).text(),
+        call("submit").text(),
+    ]
+    values = stated_values(solution, EnvironmentKind.TOOL_USE)
+    assert values == ("Ada", "2", "417", "urgent", "r7")
+    assert stated_values(solution, EnvironmentKind.GAME) == tuple(solution)
+
+    def said(hint: str) -> str:
+        return leaked(hint, values, source="class E:\n    names = 'Ada urgent'\n", observation="")
+
+    assert said("Find whoever is named, then use the tool assign on the ticket, and call the tool submit.") == ""
+    assert said("Ada is one of those who write urgent tickets.") == ""
+    assert said("Assign ticket 417.") == "417"
+    assert stated_values(["no call at all"], EnvironmentKind.TOOL_USE) == ("no call at all",)
 
 
 def test_what_is_thought_aloud_is_no_hint() -> None:

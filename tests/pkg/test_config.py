@@ -38,6 +38,8 @@ def test_overrides_are_honoured_exactly(seed, plays, rate):
         (["agent.max_tokens=40000"], "agent.max_tokens"),
         (["memory.learnable=[0.9, 0.1]"], "memory.learnable"),
         (["evaluation.suite=nano"], "compact"),
+        (["designer.kind=puzzle"], "designer.kind"),
+        (["designer.kind=tool_use", "agent.history_turns=3"], "agent.history_turns"),
         (["learner"], "override"),
         (["learner.loss={"], "YAML"),
     ],
@@ -84,6 +86,18 @@ def test_defaults_are_the_papers():
     assert config == RunConfig()
     assert (config.regret.plays, config.regret.window, config.designer.environments) == (16, 4, 24)
     assert config.learner.learning_rate == 1e-6
+
+
+def test_each_kind_has_the_papers_skills_unless_others_are_named():
+    games, tools = load_config(), load_config(overrides=["designer.kind=tool_use"])
+    assert "logical deduction" in games.designer.skills
+    assert "error recovery" in tools.designer.skills
+    assert (len(games.designer.skills), len(tools.designer.skills)) == (6, 6)
+    assert set(games.designer.skills).isdisjoint(tools.designer.skills)
+    own = load_config(overrides=["designer.kind=tool_use", "designer.skills=[a, b]", "designer.active_skills=2"])
+    assert own.designer.skills == ("a", "b")
+    # As many turns as there can be are as good as all.
+    assert load_config(overrides=["designer.kind=tool_use", "agent.history_turns=24"]).agent.history_turns == 24
 
 
 def test_the_configuration_loads_without_torch():

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spade_rl.documents import excerpt
+from spade_rl.kinds import EnvironmentKind
 from spade_rl.prompts import (
     PromptStyle,
     SeedExample,
@@ -17,6 +18,7 @@ from spade_rl.prompts import (
 from spade_rl.seeds import derive_seed, play_seeds, source_digest
 
 FULL, COMPACT = PromptStyle.FULL, PromptStyle.COMPACT
+TOOL_USE = EnvironmentKind.TOOL_USE
 
 
 @given(st.text(min_size=1), st.integers(1, 50), st.integers(0, 2**62))
@@ -66,6 +68,38 @@ def test_all_that_the_designer_needs_is_in_its_prompt(style):
     messages = designer_messages(style, skill="SKILL", document="DOCUMENT", positives=seeds[0], negatives=seeds[1])
     text = "\n".join(m["content"] for m in messages)
     assert all(part in text for part in ("SKILL", "DOCUMENT", "SOURCE-P", "easy", "SOURCE-N", "too hard"))
+
+
+def test_each_kind_has_a_contract_and_an_opening_of_its_own():
+    def system(kind):
+        return designer_messages(FULL, kind, skill="SKILL", document="DOCUMENT")[0]["content"]
+
+    assert "ToolEnvironment" in system(TOOL_USE)
+    assert "ToolEnvironment" not in system(EnvironmentKind.GAME)
+    assert "def step" in system(EnvironmentKind.GAME)
+    game, tools = (agent_opening(FULL, "HINT", kind)[0]["content"] for kind in EnvironmentKind)
+    assert ("\\boxed{}" in game, "\\boxed{}" in tools) == (True, False)
+    assert '{"tool": NAME, "arguments": {...}}' in tools
+    assert "HINT" in tools
+    assert agent_opening(COMPACT, "HINT", TOOL_USE) == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "action"),
+    [
+        ('{"tool": "submit"}', '{"tool": "submit"}'),
+        ('I am done. {"tool": "submit"} ', 'I am done. {"tool": "submit"}'),
+        ('<think>{"tool": "a"}?</think>\n{"tool": "b"}', '{"tool": "b"}'),
+        ('{"tool": "a"}</think>{"tool": "b"}', '{"tool": "b"}'),
+        ('<think>{"tool": "a"}', None),
+        ("<think>done</think> ", None),
+        ("no call", "no call"),
+        ("", None),
+    ],
+)
+def test_the_action_by_tools_is_what_follows_the_thoughts(reply, action):
+    assert extract_action(FULL, reply, TOOL_USE) == action
+    assert extract_action(COMPACT, reply, TOOL_USE) == reply.strip()
 
 
 @pytest.mark.parametrize("style", [FULL, COMPACT])
