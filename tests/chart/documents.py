@@ -15,6 +15,10 @@ SERVICES = ("agent", "coordinator", "designer", "learner", "memory", "regret", "
 Document = dict[str, Any]
 
 
+class Refused(Exception):
+    """Helm refused the values; the message is what a user reads."""
+
+
 def values_of(scenario: str) -> Document:
     """Return a scenario's values."""
     return dict(yaml.safe_load(SCENARIOS[scenario].read_text()))

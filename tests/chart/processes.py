@@ -64,9 +64,7 @@ class Release:
         )
         authority = make_authority("spade", days=2)
         for wanted in json.loads(argument.removeprefix("--plan=")):
-            pair = issue(
-                authority, name=wanted["name"], hosts=wanted["hosts"], client=wanted["client"], days=1
-            )
+            pair = issue(authority, name=wanted["name"], hosts=wanted["hosts"], client=wanted["client"], days=1)
             secret = self.folder / "secret" / wanted["secret"]
             secret.mkdir(parents=True)
             (secret / "tls.crt").write_bytes(pair.certificate)
@@ -105,7 +103,17 @@ class Release:
         lines.append('exec "$@"')
         with (self.folder / f"{service}.log").open("ab") as log:
             self._processes[service] = subprocess.Popen(
-                ["unshare", "--mount", "sh", "-ec", "\n".join(lines), "sh", "env", *(f"{k}={v}" for k, v in environment.items()), *command],
+                [
+                    "unshare",
+                    "--mount",
+                    "sh",
+                    "-ec",
+                    "\n".join(lines),
+                    "sh",
+                    "env",
+                    *(f"{k}={v}" for k, v in environment.items()),
+                    *command,
+                ],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,

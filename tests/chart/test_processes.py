@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import subprocess
 import time
 from collections import Counter
@@ -14,16 +12,17 @@ import pytest
 from documents import SERVICES, values_of
 from processes import Release, released
 
-from spade_rl.config import TlsSection, load_config
+from spade_rl.config import TlsSection
 from spade_rl.coordinator.events import read_events
 from spade_rl.memory.archive import Archive
 from spade_rl.rpc import open_channel
 from spade_rl.v1 import coordinator_pb2, coordinator_pb2_grpc
 
+CYCLES = 16
 SMALL = {
     "designer": {"environments": 5},
-    "regret": {"plays": 2},
-    "run": {"cycles": 4, "minutes": None},
+    "regret": {"plays": 4},
+    "run": {"cycles": CYCLES, "minutes": None},
     "evaluation": {"suite": "none"},
     "learner": {"steps": 1, "epochs": 1},
 }
@@ -33,7 +32,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def can_mount() -> bool:
-    return subprocess.run(["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/srv"], capture_output=True).returncode == 0
+    return (
+        subprocess.run(["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/srv"], capture_output=True).returncode
+        == 0
+    )
 
 
 async def call(release: Release, secret: str | None):
@@ -70,7 +72,7 @@ def test_the_rendered_release_runs_to_its_end_whatever_dies(render, tmp_path: Pa
         assert asyncio.run(call(release, "spade-client-tls")).state == coordinator_pb2.RUN_STATE_RUNNING
         for secret in (None, "spade-memory-tls"):
             # Without a certificate, and with one that proves a server only.
-            with pytest.raises(Exception, match="UNAVAILABLE|DEADLINE_EXCEEDED|unavailable"):
+            with pytest.raises(Exception, match=r"UNAVAILABLE|DEADLINE_EXCEEDED"):
                 asyncio.run(call(release, secret))
         for service in ("agent", "learner", "memory", "sandbox", "coordinator"):
             release.kill(service)
@@ -80,7 +82,7 @@ def test_the_rendered_release_runs_to_its_end_whatever_dies(render, tmp_path: Pa
         assert asyncio.run(call(release, "spade-client-tls")).state == coordinator_pb2.RUN_STATE_FINISHED
     (claim,) = (tmp_path / "claim").iterdir()
     cycles = [e["cycle"] for e in events(release) if e["event"] == "cycle"]
-    assert cycles == list(range(4))
+    assert cycles == list(range(CYCLES))
     with Archive.open(claim / "spade", read_only=True) as archive:
         trajectories = [t.header.id for page in archive.trajectories("spade") for t in page]
         environments = [e.environment.digest for e in archive.environments("spade")]
