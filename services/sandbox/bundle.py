@@ -13,8 +13,6 @@ from typing import Any
 from spade_rl.sandbox.limits import Limits
 from spade_rl.sandbox.rootfs import GUEST, LIBRARIES, PYTHON, PYTHON_HOME
 
-# Only the zygote may look at processes; workers find /proc empty.
-PROC = "/spade/proc"
 SOCKET_FOLDER = "/run/spade"
 SOCKET = f"{SOCKET_FOLDER}/host.sock"
 # Of the zygote alone: a worker loses them when it becomes another user.
@@ -51,7 +49,7 @@ def oci_config(*, root: Path, socket_folder: Path, limits: Limits) -> dict[str, 
         "root": {"path": str(root), "readonly": True},
         "hostname": "sandbox",
         "mounts": [
-            {"destination": PROC, "type": "proc", "source": "proc"},
+            # Nobody may look at processes, not even the zygote.
             {"destination": "/proc", "type": "tmpfs", "source": "tmpfs", "options": ["ro", "mode=0555", "size=4k"]},
             {
                 "destination": "/tmp",

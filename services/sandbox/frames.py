@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from spade_rl.sandbox.guest import HEADER
+from spade_rl.sandbox.guest.channel import HEADER
 
 
 class ProtocolViolation(Exception):

@@ -59,8 +59,11 @@ class GuestSetup:
     first_user: int
     separate_users: bool
     die_with_parent: bool
+    # Whether workers make namespaces of their own.
+    namespaces: bool
+    # What the zygote does about processes that outlive their worker: guest/confine.py knows the words.
+    strays: str
     tmp: str
-    proc: str
     path: tuple[str, ...]
 
 
@@ -128,18 +131,20 @@ class SandboxProcess:
 
 def setup_of(home: Home, name: str) -> GuestSetup:
     """Return what the zygote of sandbox ``name`` must know."""
-    version = home.interpreter.version
+    inside = tuple(bundle.guest_path(home.interpreter.version))
     match home.runtime.isolation:
         case Isolation.GVISOR:
-            return GuestSetup(FIRST_USER, True, False, "/tmp", bundle.PROC, tuple(bundle.guest_path(version)))
+            return GuestSetup(FIRST_USER, True, False, False, "user", "/tmp", inside)
         case Isolation.BUBBLEWRAP:
-            return GuestSetup(FIRST_USER, False, False, "/tmp", "/proc", tuple(bundle.guest_path(version)))
+            return GuestSetup(FIRST_USER, False, False, False, "left", "/tmp", inside)
         case Isolation.PROCESS:
             parents = [Path(spade_rl.__file__).parents[1]]
             parents += [] if home.interpreter.numpy is None else [home.interpreter.numpy.parent]
             packages = tuple(map(str, parents))
             first = HOST_FIRST_USER + next(_host_ranges) % HOST_RANGES * USERS
-            return GuestSetup(first, os.geteuid() == 0, True, str(home.folder / name / "tmp"), "/proc", packages)
+            separate = os.geteuid() == 0
+            strays, tmp = "orphans" if separate else "left", str(home.folder / name / "tmp")
+            return GuestSetup(first, separate, True, False, strays, tmp, packages)
 
 
 def socket_folder(home: Home, name: str) -> Path:
@@ -163,7 +168,7 @@ def launch(home: Home, name: str, on_exit: Callable[[], None]) -> SandboxProcess
             (folder / "tmp").mkdir(mode=0o711)
             environment.update(bundle.ENVIRONMENT)
             command = [str(home.interpreter.executable), *bundle.PYTHON_ARGUMENTS]
-            command += [str(Path(guest.__file__)), str(sockets / "host.sock")]
+            command += [str(Path(guest.__file__).with_name("main.py")), str(sockets / "host.sock")]
     read, write = os.pipe()
     try:
         process = subprocess.Popen(

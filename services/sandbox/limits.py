@@ -110,10 +110,9 @@ class Limits:
         """The longest honest answer: JSON may need six bytes for one character, and twelve for a wide one."""
         return (1 << 20) + 12 * (2 * self.observation_bytes + 2 * self.info_bytes)
 
-    def for_guest(self, *, first_user: int, die_with_parent: bool) -> dict[str, Any]:
+    def for_guest(self) -> dict[str, Any]:
         """Return what the zygote must know."""
         return {
-            "memory_mb": self.memory_mb,
             "processes": self.processes,
             "observation_bytes": self.observation_bytes,
             "info_bytes": self.info_bytes,
@@ -121,9 +120,8 @@ class Limits:
             "cpu_seconds": self.cpu_seconds,
             "file_mb": self.file_mb,
             "files": self.files,
-            "first_user": first_user,
-            "users": USERS,
-            "die_with_parent": die_with_parent,
+            "memory_mb": self.memory_mb,
+            "tmp_mb": self.tmp_mb,
         }
 
 

@@ -6,6 +6,11 @@ from prometheus_client import Counter, Gauge, Histogram
 
 SANDBOXES = Gauge("spade_sandbox_sandboxes", "Live sandboxes, by what they do.", ["state"])
 WORKERS = Gauge("spade_sandbox_workers", "Live workers.")
+WORKERS_AHEAD = Gauge("spade_sandbox_workers_ahead", "Workers that wait in a sandbox for its next episode.")
+WORKER_LIMIT = Gauge("spade_sandbox_worker_limit", "Workers that may live at once.")
+WORKER_PROCESSES = Gauge(
+    "spade_sandbox_worker_processes", "Workers that were begun and have not been seen to end, used, ahead or ending."
+)
 WAITING = Gauge("spade_sandbox_waiting", "Episodes and admissions that wait for room.")
 ISOLATION = Gauge("spade_sandbox_isolation", "1 for the isolation level in use.", ["level"])
 SANDBOX_START_SECONDS = Histogram(
@@ -35,4 +40,6 @@ KILLS = Counter("spade_sandbox_kills_total", "Workers and whole sandboxes killed
 EPISODES = Counter("spade_sandbox_episodes_total", "Episodes, by how they ended.", ["end"])
 REPLAYS = Counter("spade_sandbox_replays_total", "Episodes played again, by what came of it.", ["outcome"])
 QUARANTINED = Gauge("spade_sandbox_quarantined", "Environments under quarantine.")
-LIMITS = Gauge("spade_sandbox_limit_held", "1 for a limit that held in the self-test, 0 for one not promised.", ["limit"])
+LIMITS = Gauge(
+    "spade_sandbox_limit_held", "1 for a limit that held in the self-test, 0 for one not promised.", ["limit"]
+)

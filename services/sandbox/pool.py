@@ -2,8 +2,8 @@
 
 A sandbox belongs to one program for its whole life; blank ones are started ahead of need. Sandboxes and workers are
 bounded: when all places are taken, the sandbox that has been idle for longest makes room, and when none is idle,
-requests wait in order of arrival until their deadline (CapacityError). Forks are admitted a few at a time, so that a
-burst of episodes does not starve the calls of those that run already.
+requests wait in order of arrival until their deadline (CapacityError). Workers that wait for an episode count among
+those that may live, and make room for one that is wanted.
 """
 
 from __future__ import annotations
@@ -62,7 +62,6 @@ class Pool:
         self._workers = 0
         cores = len(os.sched_getaffinity(0))
         self._starts = asyncio.Semaphore(max(2, cores))
-        self._forks = asyncio.Semaphore(max(4, 2 * cores))
         self._programs: OrderedDict[str, Program | StaticRefusal] = OrderedDict()
         self._parser = ThreadPoolExecutor(1, "sandbox-parser")
         self._watchdog: asyncio.Task[None] | None = None
@@ -73,6 +72,7 @@ class Pool:
         self._watchdog = asyncio.create_task(self._watch())
         for level in Isolation:
             metrics.ISOLATION.labels(level.value).set(level is self.isolation)
+        metrics.WORKER_LIMIT.set(self._section.max_workers)
         # The first sandbox proves that sandboxes start at all.
         blank = self._start_blank()
         try:
@@ -165,8 +165,8 @@ class Pool:
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(self._worker_room(count, deadline))
             sandbox = await stack.enter_async_context(self._lease(program, deadline))
-            async with self._forks:
-                results = await asyncio.gather(*(sandbox.spawn() for _ in range(count)), return_exceptions=True)
+            results = await asyncio.gather(*(sandbox.spawn() for _ in range(count)), return_exceptions=True)
+            self._trim()
             workers = [result for result in results if isinstance(result, Worker)]
             try:
                 for result in results:
@@ -190,12 +190,13 @@ class Pool:
         taken = 0
         try:
             try:
-                async with asyncio.timeout(deadline - time.monotonic()):
-                    # One at a time, in order: two that each hold half of what they need would wait forever.
-                    async with self._worker_queue:
-                        while taken < count:
-                            await self._worker_places.acquire()
-                            taken += 1
+                with metrics.WAITING.track_inprogress():
+                    async with asyncio.timeout(deadline - time.monotonic()):
+                        # One at a time, in order: two that each hold half of what they need would wait forever.
+                        async with self._worker_queue:
+                            while taken < count:
+                                await self._worker_places.acquire()
+                                taken += 1
             except TimeoutError:
                 raise _no_room("workers", self._section.max_workers, self._section.queue_seconds) from None
             self._count_workers(count)
@@ -210,6 +211,29 @@ class Pool:
     def _count_workers(self, change: int) -> None:
         self._workers += change
         metrics.WORKERS.set(self._workers)
+
+    def _ahead(self) -> int:
+        return sum(sandbox.ahead for sandbox in self._running())
+
+    def _room_ahead(self) -> int:
+        """Return how many more workers may be forked ahead of need: those in use and those that wait are bounded."""
+        return max(0, self._section.max_workers - self._workers - self._ahead())
+
+    def _trim(self) -> None:
+        """End workers that wait, where too many live together."""
+        surplus = self._workers + self._ahead() - self._section.max_workers
+        for sandbox in self._running():
+            if surplus <= 0:
+                break
+            before = sandbox.ahead
+            sandbox.end_ahead(surplus)
+            surplus -= before - sandbox.ahead
+        metrics.WORKERS_AHEAD.set(self._ahead())
+
+    def _running(self) -> list[Sandbox]:
+        return [
+            place.ready.result() for place in self._places.values() if place.ready.done() and self._is_usable(place)
+        ]
 
     @asynccontextmanager
     async def _lease(self, program: Program, deadline: float) -> AsyncIterator[Sandbox]:
@@ -268,7 +292,7 @@ class Pool:
     async def _wait_for_room(self, deadline: float) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
-        metrics.WAITING.set(len(self._waiting))
+        metrics.WAITING.inc()
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
                 await future
@@ -277,7 +301,7 @@ class Pool:
         finally:
             if future in self._waiting:
                 self._waiting.remove(future)
-            metrics.WAITING.set(len(self._waiting))
+            metrics.WAITING.dec()
 
     def _made_room(self) -> None:
         while self._waiting:
@@ -294,7 +318,7 @@ class Pool:
         return task
 
     async def _started(self) -> Sandbox:
-        sandbox = Sandbox(self._home, next(self._names))
+        sandbox = Sandbox(self._home, next(self._names), most_ahead=self._section.prefork, room_ahead=self._room_ahead)
         try:
             async with self._starts:
                 await sandbox.start()
@@ -347,9 +371,10 @@ class Pool:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            for place in list(self._places.values()):
-                if place.ready.done() and self._is_usable(place):
-                    place.ready.result().check_memory()
+            for sandbox in self._running():
+                sandbox.check_memory()
+                sandbox.tidy()
+            metrics.WORKER_PROCESSES.set(sum(sandbox.processes for sandbox in self._running()))
 
 
 def _retrieve(task: asyncio.Task[Sandbox]) -> None:

@@ -25,16 +25,16 @@ import spade_rl
 from spade_rl.errors import ConfigurationError
 from spade_rl.sandbox import guest
 
-FORMAT = 4
+FORMAT = 5
 LDD_SECONDS = 60.0
 # A root that no service has used for so long is removed.
 UNUSED_SECONDS = 14 * 24 * 3600.0
 PYTHON_HOME = "/opt/python"
 PYTHON = f"{PYTHON_HOME}/bin/python"
 LIBRARIES = "/opt/lib"
-GUEST = "/spade/guest.py"
+GUEST = "/spade/guest/main.py"
 # Mount points must exist: the runtime would otherwise create them on the host.
-_FOLDERS = ("proc", "sys", "dev", "tmp", "etc", "run/spade", "lib64", "lib", "spade/proc", "opt/lib", "opt/python/bin")
+_FOLDERS = ("proc", "sys", "dev", "tmp", "etc", "run/spade", "lib64", "lib", "spade/guest", "opt/lib", "opt/python/bin")
 # Not needed to run an environment, and large.
 _NEEDLESS = "site-packages dist-packages test tests idlelib tkinter turtledemo ensurepip lib2to3 venv pydoc_data"
 _LEFT_OUT = frozenset(_NEEDLESS.split())
@@ -75,6 +75,11 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "spade"
 
 
+def guest_files() -> list[Path]:
+    """Return the files of the zygote."""
+    return sorted(Path(guest.__file__).parent.glob("*.py"))
+
+
 def own_modules() -> dict[str, Path]:
     """Return what generated code may import of this package: the files by their place in the package's folder."""
     package = Path(spade_rl.__file__).parent
@@ -85,7 +90,7 @@ def own_modules() -> dict[str, Path]:
 def fingerprint(interpreter: Interpreter) -> str:
     """Return a name for the root that would be baked now."""
     digest = hashlib.sha256(f"{FORMAT}\n{sys.version}\n".encode())
-    for file in (Path(guest.__file__), *own_modules().values()):
+    for file in (*guest_files(), *own_modules().values()):
         digest.update(file.read_bytes())
     for path in (interpreter.executable, interpreter.library, interpreter.extensions, interpreter.numpy):
         status = path.stat() if path is not None else None
@@ -168,10 +173,11 @@ def _bake(interpreter: Interpreter, root: Path) -> None:
             _place(shared.resolve(), root / LIBRARIES[1:] / shared.name)
     (root / "etc/passwd").write_text("root:x:0:0::/:/bin/false\nnobody:x:65534:65534::/tmp:/bin/false\n")
     (root / "etc/group").write_text("root:x:0:\nnogroup:x:65534:\n")
-    shutil.copyfile(guest.__file__, root / GUEST[1:])
+    for file in guest_files():
+        shutil.copyfile(file, (root / GUEST[1:]).with_name(file.name))
     for package in _WARM_PACKAGES:
         compileall.compile_dir(library / package, maxlevels=0, quiet=2)
-    compileall.compile_dir(root / "spade", quiet=2)
+    compileall.compile_dir(root / "spade/guest", quiet=2)
     for path in root.rglob("*"):
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o755)

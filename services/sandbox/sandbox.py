@@ -1,8 +1,10 @@
 """One sandbox: a zygote that holds one program, and the workers forked from it.
 
 The sandbox listens on a Unix socket in a folder that only the zygote can enter. The first connection is the
-zygote's; every other one is a worker's and begins with the token that was made for it. Everything here runs on the
-event loop; nothing blocks it for longer than a system call.
+zygote's; every other one is a worker's and begins with the token that was made for it. Workers are forked ahead of
+need: who asks for one gets one that waits, if there is one. What the zygote is to do is gathered while the event loop
+turns once, and sent as one request: workers to end, workers to fork, a few at a time, so that a request to end one
+never waits for long. Everything here runs on the event loop; nothing blocks it for longer than a system call.
 """
 
 from __future__ import annotations
@@ -13,14 +15,18 @@ import os
 import secrets
 import socket
 import time
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from spade_rl.errors import SandboxError
 from spade_rl.sandbox import metrics
+from spade_rl.sandbox.bundle import SOCKET_FOLDER
 from spade_rl.sandbox.frames import FrameReader, ProtocolViolation, encode
 from spade_rl.sandbox.launch import Home, SandboxProcess, launch, setup_of, socket_folder
-from spade_rl.sandbox.limits import EpisodeError, FaultKind, Origin
+from spade_rl.sandbox.limits import USERS, EpisodeError, FaultKind, Origin
+from spade_rl.sandbox.prefork import Demand
 from spade_rl.sandbox.program import Program
 from spade_rl.sandbox.watchdog import open_memory_file, used_bytes
 from spade_rl.sandbox.worker import Worker
@@ -29,15 +35,19 @@ START_SECONDS = 30.0
 SPAWN_SECONDS = 30.0
 HELLO_BYTES = 4096
 CONTROL_BYTES = 65536
+# Forks that the zygote is asked for at once.
+FORKS = 4
+# After a fork that failed, nothing is forked ahead of need for a while.
+PAUSE_SECONDS = 5.0
 
 
 @dataclass(slots=True)
-class _Expected:
-    """A worker that was asked for: it says hello with its token, and its exit is reported under its user."""
+class _Live:
+    """A worker that was asked for and has not been reported as gone."""
 
     user: int
-    exit_status: asyncio.Future[int]
-    hello: asyncio.Future[Worker]
+    exit_status: asyncio.Future[int | None]
+    worker: Worker | None = None
 
 
 class _Peer(asyncio.Protocol):
@@ -85,7 +95,9 @@ class _Control(asyncio.Protocol):
 class Sandbox:
     """A running sandbox. ``start`` it, ``load`` one program, ``spawn`` workers, ``close`` it."""
 
-    def __init__(self, home: Home, name: str) -> None:
+    def __init__(
+        self, home: Home, name: str, *, most_ahead: int = 0, room_ahead: Callable[[], int] = lambda: 0
+    ) -> None:
         self.name = name
         self.program: Program | None = None
         self.last_used = time.monotonic()
@@ -97,10 +109,18 @@ class Sandbox:
         self._control: asyncio.Transport | None = None
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._loaded: asyncio.Future[str] | None = None
-        self._expected: dict[str, _Expected] = {}
-        self._live: dict[int, _Expected] = {}
-        self._next_user = self._setup.first_user
-        self._to_spawn: list[tuple[int, str]] = []
+        # By token: those who will say hello; by user: those who live.
+        self._expected: dict[str, _Live] = {}
+        self._live: dict[int, _Live] = {}
+        self._next_user = 0
+        self._waiting: deque[Worker] = deque()
+        self._wanted: deque[asyncio.Future[Worker]] = deque()
+        self._demand = Demand(most_ahead)
+        self._room_ahead = room_ahead
+        self._no_forks_before = 0.0
+        self._to_end: list[int] = []
+        self._to_ask: list[int] = []
+        self._asking = False
         self._memory_file: int | None = None
         self._lost: EpisodeError | None = None
         self.closed = asyncio.Event()
@@ -111,9 +131,14 @@ class Sandbox:
         return self._lost is None
 
     @property
-    def workers(self) -> int:
-        """Live workers."""
+    def processes(self) -> int:
+        """Workers that were asked for and have not been reported as gone."""
         return len(self._live)
+
+    @property
+    def ahead(self) -> int:
+        """Workers that wait, or are being started, for episodes that nobody has asked for yet."""
+        return max(0, len(self._waiting) + len(self._expected) - len(self._wanted))
 
     async def start(self) -> None:
         """Start the process and wait for its zygote. Raises SandboxError."""
@@ -170,41 +195,52 @@ class Sandbox:
             raise EpisodeError(Origin.ENVIRONMENT, FaultKind.PROGRAM, problem)
 
     async def spawn(self) -> Worker:
-        """Fork a fresh worker. Raises EpisodeError."""
+        """Return a fresh worker: one that waits, or else one that is forked now. Raises EpisodeError."""
         if self._lost is not None:
             raise self._lost
         began = time.monotonic()
-        user, token = self._next_user, secrets.token_hex(16)
-        self._next_user += 1
-        expected = _Expected(user, self._loop.create_future(), self._loop.create_future())
-        self._expected[token] = self._live[user] = expected
-        if not self._to_spawn:
-            self._loop.call_soon(self._spawn_waiting)
-        self._to_spawn.append((user, token))
+        self._demand.began(began)
+        if self._waiting:
+            worker = self._waiting.popleft()
+            self._ask_zygote()
+        else:
+            worker = await self._forked()
+        metrics.WORKER_START_SECONDS.observe(time.monotonic() - began)
+        return worker
+
+    async def _forked(self) -> Worker:
+        wanted: asyncio.Future[Worker] = self._loop.create_future()
+        self._wanted.append(wanted)
+        self._ask_zygote()
         try:
             async with asyncio.timeout(SPAWN_SECONDS):
-                worker = await expected.hello
+                return await wanted
         except BaseException as error:
-            self._expected.pop(token, None)
-            self.kill(user)
+            if wanted in self._wanted:
+                self._wanted.remove(wanted)
+            if wanted.done() and not wanted.cancelled() and wanted.exception() is None:
+                self.release(wanted.result())
             if isinstance(error, TimeoutError):
                 raise EpisodeError(
                     Origin.SANDBOX, FaultKind.SANDBOX, f"a worker did not start within {SPAWN_SECONDS:.0f} s"
                 ) from error
             raise
-        metrics.WORKER_START_SECONDS.observe(time.monotonic() - began)
-        return worker
 
     def release(self, worker: Worker) -> None:
-        """End a worker, whatever it is doing."""
+        """End a worker, whatever it is doing, with all its processes."""
         worker.close()
-        user = worker.user
-        if user in self._live:
-            self.kill(user)
+        if worker.user in self._live:
+            self._to_end.append(worker.user)
+            self._ask_zygote()
 
-    def kill(self, user: int) -> None:
-        """Kill all processes of a worker."""
-        self._tell({"do": "kill", "workers": [user]})
+    def end_ahead(self, count: int) -> None:
+        """End workers that wait for nobody."""
+        for _ in range(min(count, len(self._waiting))):
+            self.release(self._waiting.pop())
+
+    def tidy(self) -> None:
+        """End workers that have waited in vain."""
+        self.end_ahead(self._demand.surplus(time.monotonic(), len(self._waiting)))
 
     def check_memory(self) -> None:
         """Kill the sandbox if it uses more than its limit."""
@@ -237,55 +273,111 @@ class Sandbox:
                 raise ProtocolViolation("the zygote did not greet")
             self._control = transport
             transport.set_protocol(_Control(self))
-            limits = self._home.limits.for_guest(
-                first_user=self._setup.first_user, die_with_parent=self._setup.die_with_parent
-            )
             self._tell(
                 {
                     "do": "configure",
-                    "limits": limits,
+                    "limits": self._home.limits.for_guest(),
                     "separate_users": self._setup.separate_users,
+                    "die_with_parent": self._setup.die_with_parent,
+                    "namespaces": self._setup.namespaces,
+                    "strays": self._setup.strays,
+                    "socket_folder": SOCKET_FOLDER,
                     "tmp": self._setup.tmp,
-                    "proc": self._setup.proc,
                     "path": list(self._setup.path),
                 }
             )
             if not self._ready.done():
                 self._ready.set_result(None)
             return
-        expected = self._expected.pop(str(message.get("hello")), None)
-        if expected is None or expected.hello.done():
+        live = self._expected.pop(str(message.get("hello")), None)
+        if live is None:
             raise ProtocolViolation("nobody expects this worker")
-        worker = Worker(
-            user=expected.user,
+        live.worker = Worker(
+            user=live.user,
             limits=self._home.limits,
-            exit_status=expected.exit_status,
+            exit_status=live.exit_status,
             why_lost=lambda: self._lost,
+            on_lost=self._hung_up,
         )
-        worker.attach(transport)
-        transport.set_protocol(worker)
-        expected.hello.set_result(worker)
+        live.worker.attach(transport)
+        transport.set_protocol(live.worker)
+        while self._wanted:
+            wanted = self._wanted.popleft()
+            if not wanted.done():
+                wanted.set_result(live.worker)
+                break
+        else:
+            self._waiting.append(live.worker)
+        self._ask_zygote()
+
+    def _hung_up(self, worker: Worker) -> None:
+        """A worker closed its connection: ask what became of it."""
+        if worker in self._waiting:
+            self._waiting.remove(worker)
+        if worker.user in self._live:
+            self._to_ask.append(worker.user)
+            self._ask_zygote()
 
     def _told(self, message: dict[str, Any]) -> None:
-        if "exit" in message:
-            gone = self._live.pop(message["exit"], None)
-            if gone is not None and not gone.exit_status.done():
-                gone.exit_status.set_result(int(message["status"]))
-            self._not_coming(gone, "its process ended before it started")
+        if "ended" in message:
+            for user, status in message["ended"]:
+                live = self._live.pop(user, None)
+                if live is not None and not live.exit_status.done():
+                    live.exit_status.set_result(None if status is None else int(status))
         elif "lost" in message:
-            self._not_coming(self._live.pop(message["lost"], None), str(message["message"])[:500])
+            self._not_started(self._live.pop(message["lost"], None), str(message["message"])[:500])
         elif "loaded" in message and self._loaded is not None and not self._loaded.done():
             self._loaded.set_result("" if message["loaded"] is True else str(message["message"])[:2000])
 
-    def _not_coming(self, expected: _Expected | None, why: str) -> None:
-        if expected is not None and not expected.hello.done():
-            expected.hello.set_exception(
-                EpisodeError(Origin.SANDBOX, FaultKind.SANDBOX, f"a worker could not start: {why}")
-            )
+    def _not_started(self, live: _Live | None, why: str) -> None:
+        error = EpisodeError(Origin.SANDBOX, FaultKind.SANDBOX, f"a worker could not start: {why}")
+        self._no_forks_before = time.monotonic() + PAUSE_SECONDS
+        if live is None:
+            return
+        if live.worker is not None:
+            live.worker.lose(error)
+            return
+        self._expected = {token: each for token, each in self._expected.items() if each is not live}
+        while self._wanted:
+            wanted = self._wanted.popleft()
+            if not wanted.done():
+                wanted.set_exception(error)
+                return
 
-    def _spawn_waiting(self) -> None:
-        waiting, self._to_spawn = self._to_spawn, []
-        self._tell({"do": "spawn", "workers": waiting})
+    def _ask_zygote(self) -> None:
+        """Tell the zygote what to do when the loop comes round."""
+        if not self._asking and self._lost is None:
+            self._asking = True
+            self._loop.call_soon(self._ask_zygote_now)
+
+    def _ask_zygote_now(self) -> None:
+        self._asking = False
+        if self._lost is not None:
+            return
+        forks = [self._expect() for _ in range(self._forks_now())]
+        if forks or self._to_end or self._to_ask:
+            self._tell({"do": "work", "end": self._to_end, "ask": self._to_ask, "spawn": forks})
+            self._to_end, self._to_ask = [], []
+
+    def _forks_now(self) -> int:
+        now, free = time.monotonic(), FORKS - len(self._expected)
+        if free <= 0:
+            return 0
+        needed = len(self._wanted) - len(self._expected)
+        if now >= self._no_forks_before:
+            missing = self._demand.ahead(now) - self.ahead
+            needed = max(0, needed) + max(0, min(missing, self._room_ahead()))
+        return max(0, min(free, needed))
+
+    def _expect(self) -> tuple[int, str]:
+        user = self._setup.first_user + self._next_user % USERS
+        self._next_user += 1
+        while user in self._live:
+            user = self._setup.first_user + self._next_user % USERS
+            self._next_user += 1
+        token = secrets.token_hex(16)
+        self._expected[token] = self._live[user] = _Live(user, self._loop.create_future())
+        return user, token
 
     def _tell(self, message: dict[str, Any]) -> None:
         if self._control is not None and not self._control.is_closing():
@@ -316,8 +408,13 @@ class Sandbox:
             self._ready.set_result(None)
         if self._loaded is not None and not self._loaded.done():
             self._loaded.set_result("")
-        for expected in self._live.values():
-            self._not_coming(expected, str(error))
-            if not expected.exit_status.done():
-                expected.exit_status.cancel()
+        self._waiting.clear()
+        self._expected.clear()
+        for wanted in self._wanted:
+            if not wanted.done():
+                wanted.set_exception(error)
+        self._wanted.clear()
+        for live in self._live.values():
+            if not live.exit_status.done():
+                live.exit_status.cancel()
         self._live.clear()

@@ -124,20 +124,22 @@ class Transcript:
 
 
 class Worker(asyncio.Protocol):
-    """One worker. ``user`` is its name towards the zygote."""
+    """One worker. ``user`` is its name towards the zygote; ``on_lost`` is called if it hangs up first."""
 
     def __init__(
         self,
         *,
         user: int,
         limits: Limits,
-        exit_status: asyncio.Future[int],
+        exit_status: asyncio.Future[int | None],
         why_lost: Callable[[], EpisodeError | None],
+        on_lost: Callable[[Worker], None],
     ) -> None:
         self.user = user
         self._limits = limits
         self._exit_status = exit_status
         self._why_lost = why_lost
+        self._on_lost = on_lost
         self._reader = FrameReader(limits.frame_bytes)
         self._transport: asyncio.Transport | None = None
         self._script: _Script | None = None
@@ -173,6 +175,7 @@ class Worker(asyncio.Protocol):
         if self._error is None and self._lost is None:
             self._disarm()
             self._lost = self._loop.create_task(self._explain_loss())
+            self._on_lost(self)
 
     # What the service calls.
 
@@ -208,6 +211,10 @@ class Worker(asyncio.Protocol):
     def close(self) -> None:
         """Hang up; the sandbox kills the process."""
         self._fail(_gone())
+
+    def lose(self, error: EpisodeError) -> None:
+        """It never started: whoever uses it is told so."""
+        self._fail(error)
 
     # How it works.
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spade_rl.sandbox.frames import Frame, FrameReader, ProtocolViolation, encode
-from spade_rl.sandbox.guest import HEADER
+from spade_rl.sandbox.guest.channel import HEADER
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
