@@ -220,6 +220,7 @@ class Desk:
     def _launch(self, run_id: str, config: RunConfig) -> None:
         services = Services(self.config.endpoints, config.run.stage_seconds, self.config.tls, demand=self.demand)
         run = Run(config, services, run_dir=self.run_folder(run_id), run_id=run_id, start=self.folder / START)
+        run.rewind()
         self._want(run_id, run=True)
         self._refused.pop(run_id, None)
         self._run = run

@@ -5,15 +5,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import os
 import platform
 import shutil
 import sys
 from dataclasses import dataclass, field
-from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from spade_rl.config import SandboxSection
+from spade_rl.errors import SpadeError
+from spade_rl.health import Check, Health
 
 # Distribution and extra by import name: what a run on one machine imports.
 NEEDED = {
@@ -36,27 +40,13 @@ GOOD_CORES = 2
 MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
 
-class Health(StrEnum):
-    """What a finding means for a default run."""
-
-    GOOD = "ok"
-    WARNING = "warning"
-    BAD = "problem"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One finding; ``advice`` says what to do about it and is empty when there is nothing to do."""
-
-    name: str
-    health: Health
-    found: str
-    advice: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Gvisor:
-    """What was found of gVisor; ``platforms`` holds why each one does not work, "" where it does."""
+    """What was found of gVisor.
+
+    ``platforms`` holds why each one does not work, "" where it does; ``limits``, what is wrong with each limit that was
+    exceeded in it, "" where it held.
+    """
 
     path: str | None
     version: str = ""
@@ -64,6 +54,7 @@ class Gvisor:
     rootless: bool = False
     bubblewrap: str | None = None
     advice: tuple[str, ...] = ()
+    limits: dict[str, str] = field(default_factory=dict)
 
     @property
     def working(self) -> list[str]:
@@ -111,12 +102,28 @@ def _gvisor() -> Gvisor:
 
     found = describe_runtime()
     return Gvisor(
-        found.runsc, found.runsc_version, dict(found.platforms), found.rootless, found.bubblewrap, found.advice
+        found.runsc,
+        found.runsc_version,
+        dict(found.platforms),
+        found.rootless,
+        found.bubblewrap,
+        found.advice,
+        _limits() if found.usable else {},
     )
 
 
+def _limits() -> dict[str, str]:
+    """Return what is wrong with each limit of a default run's sandbox; "" where it holds."""
+    from spade_rl.sandbox.server import limits_here
+
+    try:
+        return {check.name: check.message for check in asyncio.run(limits_here(SandboxSection()))}
+    except SpadeError as error:
+        return {"self-test": str(error)}
+
+
 def examine(runs_dir: Path) -> Machine:
-    """Read the machine; starts a container on every platform of gVisor to see whether it works."""
+    """Read the machine; starts a container on every platform of gVisor, and exceeds the sandbox's limits on purpose."""
     from spade_rl.models import model_location
 
     folder = Path(model_location("nano"))
@@ -145,6 +152,7 @@ def checks(machine: Machine) -> list[Check]:
             for advice in machine.gvisor.advice
             if machine.gvisor.working
         ),
+        *_sandbox_limits(machine.gvisor),
         _model(machine),
         _amount(
             "memory", machine.memory_gb, LEAST_MEMORY_GB, GOOD_MEMORY_GB, "stop other programs, or use a smaller model"
@@ -197,6 +205,18 @@ def _isolation(gvisor: Gvisor) -> Check:
     return Check(
         "isolation", Health.BAD, f"{found}; a default run refuses to start, {weaker} can be asked for by name", advice
     )
+
+
+def _sandbox_limits(gvisor: Gvisor) -> list[Check]:
+    if not gvisor.limits:
+        return []
+    broken = "; ".join(f"{name}: {problem}" for name, problem in gvisor.limits.items() if problem)
+    if broken:
+        advice = (
+            "a sandbox that does not hold its limits does not serve: install a current gVisor, and see docs/sandbox.md"
+        )
+        return [Check("sandbox limits", Health.BAD, f"do not hold: {broken}", advice)]
+    return [Check("sandbox limits", Health.GOOD, f"hold when exceeded: {', '.join(gvisor.limits)}")]
 
 
 def _model(machine: Machine) -> Check:

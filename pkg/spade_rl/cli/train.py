@@ -27,6 +27,7 @@ from spade_rl.cli.output import (
 from spade_rl.cli.progress import progress
 from spade_rl.cli.runs import DEFAULT_RUNS_DIR, RunArgument, RunsDir, find_run, is_running
 from spade_rl.cli.view import RunView
+from spade_rl.cli.where import target_of
 from spade_rl.config import RunConfig, dump_config, load_config, presets
 from spade_rl.errors import ConfigurationError, SpadeError
 from spade_rl.manifest import CONFIG, MANIFEST, read_manifest
@@ -58,10 +59,15 @@ def new_run_dir(runs_dir: Path, name: str | None, origin: str, now: float) -> Pa
             what = f"go on with it by `spade resume {name}`, or choose another name"
             raise ConfigurationError(f"there is a run {name!r} in {runs_dir} already; {what}")
         return runs_dir / name
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", origin).strip("-.")[:32] or "run"
-    base = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{stem}"
+    base = new_name(origin, now)
     candidates = [base, *(f"{base}-{index}" for index in range(2, 100))]
     return next(runs_dir / candidate for candidate in candidates if not (runs_dir / candidate).exists())
+
+
+def new_name(origin: str, now: float) -> str:
+    """Return an identifier made of a time and of what a run is made from."""
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", origin).strip("-.")[:32] or "run"
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{stem}"
 
 
 def split_items(items: list[str]) -> tuple[Path | None, list[str]]:
@@ -121,14 +127,20 @@ def train(
 
 @guarded
 def resume(
+    context: typer.Context,
     run: RunArgument = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: JsonOption = False,
     no_report: NoReport = False,
     log_level: LogLevel = "WARNING",
 ) -> None:
-    """Go on with a run from its newest checkpoint."""
+    """Go on with a run from its newest checkpoint: one of this machine, or of the coordinator that the options before name."""
     level = _log_level(log_level)
+    if (target := target_of(context)) is not None:
+        from spade_rl.cli import elsewhere
+
+        elsewhere.resume(target, run, json=json)
+        return
     run_dir = find_run(runs_dir, run)
     read_manifest(run_dir)
     if is_running(run_dir):
