@@ -16,11 +16,12 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
 import protovalidate
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -70,7 +71,28 @@ async def _abort(context: grpc.aio.ServicerContext, error: SpadeError) -> None:
     await context.abort(error.code, str(error), trailing_metadata=((BOUNDARY_KEY, error.boundary),))
 
 
-def _checked(request: Message) -> Message:
+@dataclass(frozen=True, slots=True)
+class _Undecodable:
+    """Bytes that are no message of the kind that a method takes, and why."""
+
+    why: str
+
+
+def _decoder(decode: Callable[[bytes], Message]) -> Callable[[bytes], Message | _Undecodable]:
+    """Return ``decode`` as it must be for gRPC, which answers errors in it with UNKNOWN and a traceback in the log."""
+
+    def decoded(data: bytes) -> Message | _Undecodable:
+        try:
+            return decode(data)
+        except DecodeError as error:
+            return _Undecodable(str(error))
+
+    return decoded
+
+
+def _checked(request: Message | _Undecodable) -> Message:
+    if isinstance(request, _Undecodable):
+        raise ConfigurationError(f"the request cannot be decoded: {request.why[:1000]}")
     try:
         protovalidate.validate(request)
     except protovalidate.ValidationError as error:
@@ -78,7 +100,7 @@ def _checked(request: Message) -> Message:
     return request
 
 
-async def _checked_stream(requests: AsyncIterator[Message]) -> AsyncIterator[Message]:
+async def _checked_stream(requests: AsyncIterator[Message | _Undecodable]) -> AsyncIterator[Message]:
     async for request in requests:
         yield _checked(request)
 
@@ -134,7 +156,7 @@ class _Interceptor(grpc.aio.ServerInterceptor):
             return handler
         service, method = details.method.rsplit("/", 2)[-2:]
         kwargs = {
-            "request_deserializer": handler.request_deserializer,
+            "request_deserializer": _decoder(handler.request_deserializer),
             "response_serializer": handler.response_serializer,
         }
         behaviour = handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream

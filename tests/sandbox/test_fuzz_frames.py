@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from spade_rl.config import SandboxSection
 from spade_rl.sandbox.answers import parse_reset, parse_solution, parse_steps, refusal
-from spade_rl.sandbox.frames import FrameReader, ProtocolViolation, encode
-from spade_rl.sandbox.guest import HEADER
+from spade_rl.sandbox.frames import HEADER, FrameReader, ProtocolViolation, encode
 from spade_rl.sandbox.limits import EpisodeError, limits_of
 
 LIMITS = limits_of(SandboxSection(max_observation_bytes=64, max_info_bytes=64, max_solution_steps=4))
