@@ -175,6 +175,9 @@ class SandboxSection(Section):
         description="Share of episodes that are played again before their end is told; they must repeat.",
     )
     drain_seconds: float = Field(30.0, ge=0, description="How long running episodes may go on after SIGTERM.")
+    self_test: bool = Field(
+        True, description="Exceed the limits on purpose before serving, and refuse to serve if one does not hold."
+    )
 
 
 class EngineSection(Section):
@@ -396,18 +399,22 @@ def _scalar(value: str, text: str) -> Any:
 
 
 def load_config(
-    *, preset: str | None = None, file: Path | None = None, overrides: list[str] | tuple[str, ...] = ()
+    *,
+    preset: str | None = None,
+    file: Path | None = None,
+    overrides: list[str] | tuple[str, ...] = (),
+    base: str | None = None,
 ) -> RunConfig:
-    """Resolve a preset, then a file, then dotted overrides, each over the one before.
+    """Resolve ``base``, a YAML text, then a preset, a file and dotted overrides, each over the one before.
 
     Raises ConfigurationError, whose message names every key that is wrong.
     """
-    data: dict[str, Any] = {}
+    data: dict[str, Any] = {} if base is None else _parsed(base, "the configuration to begin from")
     if preset is not None:
         known = presets()
         if preset not in known:
             raise ConfigurationError(f"there is no preset {preset!r}; there are {', '.join(sorted(known))}")
-        data = _parsed(known[preset], f"preset {preset}")
+        data = _merge(data, _parsed(known[preset], f"preset {preset}"))
     if file is not None:
         try:
             text = file.read_text()
