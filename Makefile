@@ -48,9 +48,18 @@ check-protos: dev ## stubs current, buf lint and format, nothing broken on the w
 protos: dev ## take changed protos over: format, stubs, baseline
 	scripts/check_protos.sh accept
 
+images: ## build the images of all services with buildah or docker (ARGS: --save FOLDER, services)
+	scripts/images.sh $(ARGS)
+
+test-cluster: dev ## install the chart on the cluster that KUBECONFIG names; LOAD="COMMAND" loads the images first
+	@if [ -z "$$KUBECONFIG" ]; then echo "test-cluster: KUBECONFIG is not set, so there is no cluster to test on" >&2; exit 2; fi
+	@if [ -n "$(LOAD)" ]; then scripts/images.sh --save build/images && $(LOAD) build/images/*.tar; fi
+	$(TEST_ENV) $(BIN)/pytest tests/cluster -s $(ARGS)
+
 docs: dev ## write the generated parts of docs/ from the code
 	$(BIN)/python scripts/config_reference.py
 	$(BIN)/python scripts/metrics_reference.py
+	$(BIN)/python scripts/chart_schema.py
 
 lock: ## resolve constraints.txt anew (TORCH=... for another torch)
 	PYTHON="$(PYTHON)" scripts/lock.sh $(TORCH)

@@ -1,7 +1,7 @@
 """Write charts/spade/values.schema.json: what the chart takes, with the run's configuration as the code checks it.
 
-    python scripts/chart_schema.py            write it
-    python scripts/chart_schema.py --check    exit 1 if it does not say what the code does
+python scripts/chart_schema.py            write it
+python scripts/chart_schema.py --check    exit 1 if it does not say what the code does
 """
 
 from __future__ import annotations
@@ -107,9 +107,7 @@ def values_schema() -> Schema:
                 digests={
                     "type": "object",
                     "additionalProperties": False,
-                    "properties": {
-                        name: {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"} for name in SERVICES
-                    },
+                    "properties": {name: {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"} for name in SERVICES},
                 },
                 pullPolicy=choice("Always", "IfNotPresent", "Never"),
                 pullSecrets={"type": "array", "items": TEXT},
@@ -124,9 +122,7 @@ def values_schema() -> Schema:
                 size=QUANTITY,
                 keep=FLAG,
             ),
-            "tls": section(
-                mode=choice("generated", "certManager", "secrets", "off"), issuer=OBJECT, secrets=TEXTS
-            ),
+            "tls": section(mode=choice("generated", "certManager", "secrets", "off"), issuer=OBJECT, secrets=TEXTS),
             "networkPolicies": section(
                 enabled=FLAG, coordinatorFrom=OBJECTS, metricsFrom=OBJECTS, egress=OBJECTS, dns=section(to=OBJECTS)
             ),

@@ -1,0 +1,58 @@
+"""A real cluster: the one that KUBECONFIG names. Its nodes need a gVisor handler and the images.
+
+SPADE_IMAGE_BASE and SPADE_IMAGE_TAG say what the images are called (localhost/spade and dev by default).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from release import ROOT, Failed, Release, run
+
+NAMESPACE = "spade-test"
+
+
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    spec = importlib.util.spec_from_file_location("helm_script", ROOT / "scripts" / "helm.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return Path(script.helm())
+
+
+@pytest.fixture(scope="session")
+def cluster() -> None:
+    if not os.environ.get("KUBECONFIG"):
+        pytest.skip("KUBECONFIG is not set: there is no cluster to test on")
+    if not shutil.which("kubectl"):
+        pytest.fail("KUBECONFIG is set, but there is no kubectl on the PATH")
+    try:
+        run("kubectl", "get", "--raw", "/readyz", seconds=30)
+    except Failed as error:
+        pytest.fail(f"the cluster that KUBECONFIG names does not answer: {error}")
+
+
+@pytest.fixture(scope="session")
+def release(cluster: None, helm: Path) -> Iterator[Release]:
+    """An empty namespace with Pod Security "restricted" enforced, and a release to put there."""
+    image = {
+        "base": os.environ.get("SPADE_IMAGE_BASE", "localhost/spade"),
+        "tag": os.environ.get("SPADE_IMAGE_TAG", "dev"),
+    }
+    run("kubectl", "delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s", seconds=150)
+    run("kubectl", "create", "namespace", NAMESPACE)
+    run("kubectl", "label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")
+    release = Release(helm, NAMESPACE, {"image": image})
+    yield release
+    release.uninstall()
+    run("kubectl", "delete", "namespace", NAMESPACE, "--timeout=120s", seconds=150)
