@@ -72,6 +72,7 @@ async def serve(config: RunConfig, *, run_dir: Path, address: str, endpoints: En
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:
         executor = stack.enter_context(ThreadPoolExecutor(max_workers=1, thread_name_prefix="designer"))
+        run_dir.mkdir(parents=True, exist_ok=True)
         grounding = await loop.run_in_executor(executor, lambda: open_grounding(config.grounding, run_dir))
         if grounding is not None:
             stack.callback(grounding.close)
