@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import secrets
 import socket
 import time
@@ -28,7 +27,7 @@ from spade_rl.sandbox.launch import Home, SandboxProcess, launch, setup_of, sock
 from spade_rl.sandbox.limits import USERS, EpisodeError, FaultKind, Origin
 from spade_rl.sandbox.prefork import Demand
 from spade_rl.sandbox.program import Program
-from spade_rl.sandbox.watchdog import open_memory_file, used_bytes
+from spade_rl.sandbox.watchdog import MemoryGauge, open_gauge
 from spade_rl.sandbox.worker import Worker
 
 START_SECONDS = 30.0
@@ -121,7 +120,7 @@ class Sandbox:
         self._to_end: list[int] = []
         self._to_ask: list[int] = []
         self._asking = False
-        self._memory_file: int | None = None
+        self._memory: MemoryGauge | None = None
         self._lost: EpisodeError | None = None
         self.closed = asyncio.Event()
 
@@ -156,7 +155,12 @@ class Sandbox:
         if self._lost is not None:
             raise SandboxError(f"a sandbox could not start: {self._lost}")
         # Away from the loop: the process table is read once.
-        self._memory_file = await self._loop.run_in_executor(None, open_memory_file, self._process.pid)
+        memory = await self._loop.run_in_executor(None, open_gauge, self._process.pid)
+        if self._lost is not None:
+            if memory is not None:
+                memory.close()
+            raise SandboxError(f"a sandbox could not start: {self._lost}")
+        self._memory = memory
         metrics.SANDBOX_START_SECONDS.observe(time.monotonic() - began)
 
     async def _launch(self) -> None:
@@ -244,9 +248,9 @@ class Sandbox:
 
     def check_memory(self) -> None:
         """Kill the sandbox if it uses more than its limit."""
-        if self._memory_file is None or self._lost is not None:
+        if self._memory is None or self._lost is not None:
             return
-        used, limit = used_bytes(self._memory_file), self._home.limits.sandbox_memory_mb << 20
+        used, limit = self._memory.used_bytes(), self._home.limits.sandbox_memory_mb << 20
         if used > limit:
             metrics.KILLS.labels("sandbox_memory").inc()
             self._lose_as(
@@ -395,9 +399,9 @@ class Sandbox:
         if self._lost is not None:
             return
         self._lost = error
-        if self._memory_file is not None:
-            os.close(self._memory_file)
-            self._memory_file = None
+        if self._memory is not None:
+            self._memory.close()
+            self._memory = None
         if self._process is not None:
             self._process.kill()
         if self._server is not None:

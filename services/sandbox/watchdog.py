@@ -1,8 +1,9 @@
 """The memory of whole sandboxes, held without cgroups.
 
 gVisor keeps the memory of everything in a sandbox in one file without a name ("runsc-memory"); the blocks allocated
-to it are what the sandbox uses, all workers together. The service holds a descriptor of that file and looks at it
-often; a sandbox over its limit is killed. Resident sizes do not show this memory.
+to it are what the programs use, all workers together. What its kernel holds for them (the buffers of sockets and pipes,
+files and folders) is in the private memory of the process that has this file open. The service looks at both often; a
+sandbox over its limit is killed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,31 @@ from pathlib import Path
 
 POLL_SECONDS = 0.05
 MEMORY_FILE = "runsc-memory"
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class MemoryGauge:
+    """What one sandbox uses. ``file``: its memory file; ``pages``: the ``statm`` of the process that has it open."""
+
+    def __init__(self, file: int, pages: int) -> None:
+        self._file = file
+        self._pages = pages
+
+    def used_bytes(self) -> int:
+        """Return the memory that the sandbox uses now."""
+        return os.fstat(self._file).st_blocks * 512 + self._private_bytes()
+
+    def close(self) -> None:
+        """Let go of the descriptors."""
+        os.close(self._file)
+        os.close(self._pages)
+
+    def _private_bytes(self) -> int:
+        try:
+            _, resident, shared, *_ = os.pread(self._pages, 128, 0).split()
+        except (OSError, ValueError):
+            return 0  # The process has ended, and its memory is gone.
+        return (int(resident) - int(shared)) * _PAGE
 
 
 def _children() -> dict[int, list[int]]:
@@ -26,8 +52,8 @@ def _children() -> dict[int, list[int]]:
     return children
 
 
-def open_memory_file(pid: int) -> int | None:
-    """Return a descriptor of the memory file of the sandbox that ``pid`` started, or None if it cannot be found."""
+def open_gauge(pid: int) -> MemoryGauge | None:
+    """Return the gauge of the sandbox that ``pid`` started, or None if its memory file cannot be found."""
     children = _children()
     waiting = [pid]
     while waiting:
@@ -37,12 +63,16 @@ def open_memory_file(pid: int) -> int | None:
         try:
             for entry in folder.iterdir():
                 if MEMORY_FILE in str(entry.readlink()):
-                    return os.open(entry, os.O_RDONLY | os.O_CLOEXEC)
+                    return _gauge(current, entry)
         except OSError:
             continue
     return None
 
 
-def used_bytes(descriptor: int) -> int:
-    """Return the memory that a sandbox uses."""
-    return os.fstat(descriptor).st_blocks * 512
+def _gauge(pid: int, entry: Path) -> MemoryGauge:
+    file = os.open(entry, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return MemoryGauge(file, os.open(f"/proc/{pid}/statm", os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:
+        os.close(file)
+        raise

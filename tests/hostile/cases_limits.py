@@ -175,6 +175,28 @@ CASES: tuple[Case, ...] = (
         ends=frozenset({"memory", "exception", "deadline"}),
         strong=True,
     ),
+    Case(
+        "memory in the buffers of sockets",
+        program("""
+            import socket
+            if os.fork() == 0:
+                pairs = []
+                try:
+                    while True:
+                        pairs.append(socket.socketpair())
+                        pairs[-1][0].setblocking(False)
+                        pairs[-1][0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 24)
+                        try:
+                            while True: pairs[-1][0].send(b'x' * 65536)
+                        except BlockingIOError: pass
+                except OSError: pass
+                time.sleep(3600)
+            time.sleep(0.7)
+            """),
+        ends=frozenset({"memory"}),
+        batches=(("go",),) * 14,
+        strong=True,
+    ),
     # --- processes ----------------------------------------------------------------------------------------------
     breaks(
         "a fork bomb",
