@@ -21,11 +21,12 @@ from spade_rl.sandbox.episode import Episode as RunningEpisode
 from spade_rl.sandbox.launch import Home, base_folder, end_users_of, make_folder, remove_stale
 from spade_rl.sandbox.limits import EpisodeError, limits_of
 from spade_rl.sandbox.pool import Pool
+from spade_rl.sandbox.probes import promised
 from spade_rl.sandbox.quarantine import Quarantine
 from spade_rl.sandbox.replay import is_replayed
 from spade_rl.sandbox.rootfs import ensure_rootfs, running_interpreter
 from spade_rl.sandbox.runtime import find_runtime
-from spade_rl.sandbox.selftest import LimitCheck, checked_limits
+from spade_rl.sandbox.selftest import LimitCheck, checked_limits, try_limits
 from spade_rl.sandbox.wire import (
     fault_to_wire,
     isolation_to_wire,
@@ -50,7 +51,7 @@ _log = get_logger(__name__)
 
 
 class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
-    """Translates calls; the work is the pool's. ``limits``: what the self-test found."""
+    """Translates calls; the work is the pool's. ``limits``: what the self-test found, if there was one."""
 
     def __init__(self, pool: Pool, *, replay_share: float, limits: Sequence[LimitCheck]) -> None:
         self._pool = pool
@@ -176,16 +177,20 @@ async def open_pool(section: SandboxSection) -> AsyncIterator[Pool]:
         yield pool
 
 
-@asynccontextmanager
-async def _tested_pool(home: Home, section: SandboxSection) -> AsyncIterator[tuple[Pool, tuple[LimitCheck, ...]]]:
-    """Start a pool while its limits are tried."""
-    trying = asyncio.ensure_future(checked_limits(home, section))
-    try:
-        async with Pool(home, section) as pool:
-            yield pool, await trying
-    finally:
-        trying.cancel()
-        await asyncio.wait([trying])
+async def limits_here(section: SandboxSection) -> tuple[LimitCheck, ...]:
+    """Return what a self-test finds on this machine, without serving.
+
+    Raises ConfigurationError if the isolation asked for cannot be given, SandboxError if a probe could not run.
+    """
+    async with open_home(section) as home:
+        return await try_limits(home, section, promised(home.runtime.isolation))
+
+
+async def _tried_limits(home: Home, section: SandboxSection) -> tuple[LimitCheck, ...]:
+    if section.self_test:
+        return await checked_limits(home, section)
+    _log.warning("the limits of the sandbox are not tried, as configured")
+    return ()
 
 
 def _prepare(section: SandboxSection, base: Path, folder: Path) -> Home:
@@ -205,16 +210,19 @@ async def serve(config: RunConfig, *, run_dir: Path, address: str, endpoints: En
     """
     del run_dir, endpoints
     section = config.sandbox
-    async with open_home(section) as home, _tested_pool(home, section) as (pool, limits):
-        servicer = SandboxServicer(pool, replay_share=section.replay_share, limits=limits)
+    async with open_home(section) as home:
+        # Before the pool, whose metrics the probes' own pools would write over.
+        limits = await _tried_limits(home, section)
+        async with Pool(home, section) as pool:
+            servicer = SandboxServicer(pool, replay_share=section.replay_share, limits=limits)
 
-        def register(server: grpc.aio.Server) -> None:
-            sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(servicer, server)
+            def register(server: grpc.aio.Server) -> None:
+                sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(servicer, server)
 
-        server = Server(address=address, services=[SERVICE], register=register, tls=config.tls)
-        await server.start()
-        try:
-            yield server
-        finally:
-            servicer.drain()
-            await server.stop(section.drain_seconds)
+            server = Server(address=address, services=[SERVICE], register=register, tls=config.tls)
+            await server.start()
+            try:
+                yield server
+            finally:
+                servicer.drain()
+                await server.stop(section.drain_seconds)

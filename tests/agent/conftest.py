@@ -83,7 +83,7 @@ async def open_engine() -> AsyncIterator[OpenEngine]:
 async def sandbox_address(tmp_path: Path) -> AsyncIterator[str]:
     """Return where a sandbox listens that runs the tests' own environments in plain processes."""
     address = f"unix:{tmp_path}/sandbox.sock"
-    config = load_config(overrides=["sandbox.isolation=process"])
+    config = load_config(overrides=["sandbox={isolation: process, self_test: false}"])
     async with serve_sandbox(config, run_dir=tmp_path, address=address, endpoints=Endpoints()):
         yield address
 

@@ -12,7 +12,9 @@ from spade_rl.cli.machine import NEEDED, Check, Gvisor, Health, Machine, checks,
 MACHINE = Machine(
     python=(3, 11, 7),
     packages={name: "1.0" for name, _ in NEEDED.values()},
-    gvisor=Gvisor("/usr/bin/runsc", "20240729.0", {"systrap": "", "ptrace": "no"}, rootless=True),
+    gvisor=Gvisor(
+        "/usr/bin/runsc", "20240729.0", {"systrap": "", "ptrace": "no"}, rootless=True, limits={"network": ""}
+    ),
     cores=2,
     memory_gb=16.0,
     disk_gb=50.0,
@@ -42,6 +44,11 @@ def test_a_good_machine_has_nothing_to_mend() -> None:
         ({"packages": {**MACHINE.packages, "grpcio": None}}, "grpcio", "pip install 'spade-rl'"),
         ({"gvisor": Gvisor(None)}, "isolation", "apt-get install runsc"),
         ({"gvisor": Gvisor("/r", "1", {"systrap": "hangs"}, advice=("do this",))}, "isolation", "do this"),
+        (
+            {"gvisor": Gvisor("/r", "1", {"systrap": ""}, limits={"disk": "", "network": "a route"})},
+            "sandbox limits",
+            "gVisor",
+        ),
         ({"missing_model_files": ("config.json",)}, "nano model", "spade nano build"),
         ({"memory_gb": 1.0}, "memory", "smaller model"),
         ({"disk_gb": 0.1}, "free disk (/)", "make room"),
@@ -92,3 +99,6 @@ def test_this_machine_is_examined(spade: Callable[..., Any], as_json: Callable[[
     assert result.exit_code == (0 if printed["ready"] else 1)
     names = {check["name"] for check in printed["checks"]}
     assert {"python", "torch", "isolation", "nano model", "memory", "cores"} <= names
+    if printed["isolation"] == "gvisor":
+        assert set(printed["gvisor"]["limits"]) >= {"sandbox_memory", "processes", "network"}
+        assert "sandbox limits" in names

@@ -31,7 +31,7 @@ async def test_health_reflection_and_validation(tmp_path):
     run_dir = tmp_path / "run"
     run_dir.mkdir()
     # No generated code runs here, so the level that works everywhere is enough.
-    config = load_config(preset="quickstart", overrides=["sandbox.isolation=process"])
+    config = load_config(preset="quickstart", overrides=["sandbox={isolation: process, self_test: false}"])
     async with serve_all(config, run_dir=run_dir) as endpoints, connected(endpoints, SECONDS) as services:
         run = Run(config, services, run_dir=run_dir, run_id="run")
         coordinator = run_server(run, run_dir, str(endpoints.coordinator))

@@ -39,7 +39,7 @@ async def channels(policy: Path, tmp_path: Path) -> AsyncIterator[dict[str, grpc
     config = load_config(
         overrides=[
             f"model={{name: {policy}, prompts: compact}}",
-            "sandbox.isolation=process",
+            "sandbox={isolation: process, self_test: false}",
             "designer.max_tokens=8",
             "agent={max_tokens: 8, max_turns: 1000000, history_turns: 0, concurrency: 8, temperature: 1.0}",
             "agent.engine={slots: 8, context_tokens: 256, threads: 1}",

@@ -27,11 +27,13 @@ IsolationOption = Annotated[
 
 
 def sandbox_config(isolation: Isolation | None, base: RunConfig | None = None) -> RunConfig:
-    """Return a configuration whose sandbox isolates as asked for, else as ``base`` (by default gVisor) says."""
+    """Return a configuration whose sandbox isolates as asked for, else as ``base`` (by default gVisor) says.
+
+    A command serves itself alone and for seconds, so it does not try the limits; ``spade doctor`` does.
+    """
     base = base or load_config()
-    if isolation is None:
-        return base
-    return base.model_copy(update={"sandbox": base.sandbox.model_copy(update={"isolation": isolation})})
+    changes = {"self_test": False, **({} if isolation is None else {"isolation": isolation})}
+    return base.model_copy(update={"sandbox": base.sandbox.model_copy(update=changes)})
 
 
 class Sandbox:
