@@ -89,6 +89,36 @@ def test_a_refused_environment_ends_with_1_and_the_gate(
     assert f"Rejected by the gate {gate}: " in text.stdout
 
 
+@pytest.mark.parametrize("name", ["number_lock", "help_desk"])
+def test_the_shipped_examples_are_admitted(spade: Callable[..., Any], as_json: Callable[[str], Any], name: str) -> None:
+    file = Path(__file__).parents[2] / "examples" / "environments" / f"{name}.py"
+    result = spade("check-env", str(file), "--isolation", "process", "--seed", "5", "--json")
+    assert result.exit_code == 0, result.output
+    report = as_json(result.stdout)
+    assert (report["admitted"], report["gate"], report["message"]) == (True, None, None)
+    assert report["solution"]
+
+
+def test_another_seed_tries_other_instances(
+    spade: Callable[..., Any], as_json: Callable[[str], Any], stairs: str
+) -> None:
+    def solution(seed: int) -> list[str]:
+        result = spade("check-env", stairs, "--isolation", "process", "--seed", str(seed), "--json")
+        return as_json(result.stdout)["solution"]
+
+    assert solution(1) == solution(1) != solution(2)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("a.py", "b.py"), ("a.py", "--isolation", "none"), ("a.py", "--seed", "-1"), ("a.py", "--what")],
+)
+def test_wrong_usage_ends_with_2(spade: Callable[..., Any], arguments: tuple[str, ...]) -> None:
+    result = spade("check-env", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr
+
+
 def test_what_cannot_be_checked_ends_with_2(spade: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "empty.py").write_text(" \n")
     (tmp_path / "binary.py").write_bytes(b"\xff\xfe\x00")
