@@ -9,7 +9,8 @@ episode, which are not isolated and only mark limits. All run the same environme
 isolated peer that ran, each at whichever number at once suited it best among those tried. A rate is the median over
 the rounds; percentiles are over all calls of all rounds.
 
-Peers that are Python packages live in a virtual environment of their own, made on the first full run.
+Peers that are Python packages live in a virtual environment of their own, made on the first full run. Every process
+that a contender started has ended when the benchmark has; one that had to be killed stands in the report.
 
     python -m benchmarks.sandbox [--quick] [--json] [--profile] [--peers-env FOLDER]
 """
@@ -22,6 +23,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -34,6 +36,7 @@ from rich.console import Console
 
 from benchmarks.sandbox_peers import LIGHT, ensure, interpreter
 from benchmarks.sandbox_report import OURS, Contestant, goals, ratio, show
+from benchmarks.sandbox_usage import Process, leftovers, members, processes
 from spade_rl.config import Isolation
 from spade_rl.sandbox.rootfs import cache_folder
 
@@ -42,11 +45,24 @@ READY_SECONDS = 120.0
 # Added to the time that a measurement asks for: many slow episodes may be under way when it is over.
 SLACK_SECONDS = 120.0
 STOP_SECONDS = 30.0
+# How long what a contender started may outlive it.
+GONE_SECONDS = 5.0
+NOBODY = -1
 LINE_BYTES = 1 << 26
 CROWD = 64
 EPISODE_STEPS = 10
 # Actions in a call, and episodes at once.
 STEPS = ((1, 1), (10, 1), (100, 1), (1000, 1), (1000, 4))
+
+CAVEATS = (
+    "One machine, in turns: client, service and sandboxes share its cores, so every rate includes its own client.",
+    "A fresh episode of ours is a reset on a stream that may have had episodes before, in a worker that never has; "
+    "workers are forked ahead of need, and their cost is in the rates, though not in the time of a single start.",
+    "Memory of a live sandbox: private memory of its gVisor processes and the blocks of its memory file, with the "
+    "workers that wait in it; of one more episode: what opening several adds to all of that and to the service, each.",
+    "The binding's steps are calls that reset and take the actions; it keeps nothing between calls.",
+)
+QUICK_CAVEATS = ("A quick run: few calls, so the percentiles are rough, and peers are tried with few at once.",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +76,13 @@ class Plan:
     sessions: int
     # Episodes at once that peers are tried with, which are far slower than ours.
     crowds: tuple[int, ...]
-    # Nothing but memory and kill is asked after this time.
+    # Seconds after the start after which nothing but kill and memory is asked, and after which nothing is.
     until: float = float("inf")
+    last: float = float("inf")
 
 
 FULL = Plan(rounds=3, seconds=2.0, kills=5, sessions=16, crowds=(1, 2, 8, CROWD))
-QUICK = Plan(rounds=2, seconds=0.3, kills=1, sessions=8, crowds=(1, 4), until=26.0)
+QUICK = Plan(rounds=2, seconds=0.3, kills=1, sessions=4, crowds=(1, 4), until=26.0, last=33.0)
 
 
 class Driver:
@@ -76,6 +93,9 @@ class Driver:
         self.largest_batch = 1
         self._command = command
         self._process: asyncio.subprocess.Process | None = None
+        self._folder = ""
+        # Every process that was ever seen to be the contender's, by number, with its start.
+        self._seen: dict[int, int] = {}
 
     @property
     def runs(self) -> bool:
@@ -97,6 +117,8 @@ class Driver:
         ready = await self._read(READY_SECONDS)
         if ready is not None:
             self.contestant.version, self.largest_batch = ready["version"], ready["largest_batch"]
+            self._folder = ready["folder"]
+        self._look()
 
     async def ask(self, question: str, request: dict[str, Any]) -> None:
         """Have something measured, and keep the answer under ``question``."""
@@ -112,23 +134,49 @@ class Driver:
             self.contestant.problems.append(f"{question}: {answer['error'][:300]}")
         elif answer is not None:
             self.contestant.answers.setdefault(question, []).append(answer)
+        self._look()
 
     async def stop(self) -> None:
-        """End it, first politely."""
+        """End it, first politely, and whatever it leaves behind, which the report then names."""
         if self._process is None:
             return
+        self._look()
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 await self._process.wait()
         except TimeoutError:
+            self.contestant.problems.append(f"had not ended {STOP_SECONDS:.0f} s after it was told to, and was killed")
             await self._kill()
+        self._look()
+        left = await self._left()
+        for process in left:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+        if left:
+            names = ", ".join(sorted({Path(process.arguments[0]).name for process in left if process.arguments}))
+            self.contestant.problems.append(f"left {len(left)} processes behind ({names}), which were killed")
+
+    async def _left(self) -> list[Process]:
+        """Return what has not ended by itself after a while."""
+        deadline = time.monotonic() + GONE_SECONDS
+        while True:
+            left = leftovers(self._seen, processes())
+            if not left or time.monotonic() > deadline:
+                return left
+            await asyncio.sleep(0.1)
+
+    def _look(self) -> None:
+        """Take note of its processes. The number of one that has ended may already be another's."""
+        every = processes()
+        client = self._process.pid if self._process is not None and self.runs else NOBODY
+        self._seen |= {pid: every[pid].started for pid in members(every, client, self._folder)}
 
     async def _kill(self) -> None:
         assert self._process is not None
         with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, 9)
+            os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()
 
     async def _read(self, seconds: float) -> dict[str, Any] | None:
@@ -183,13 +231,14 @@ def drivers(peers: Path | None, isolation: Isolation, *, quick: bool) -> list[Dr
 
 
 def questions(plan: Plan) -> list[tuple[str, dict[str, Any]]]:
-    """Return what is asked in a round, the goals first."""
+    """Return what is asked in a round: what the goals are about comes first, in case that time runs out."""
     fresh = [(f"fresh@{crowd}", {"measure": "fresh", "at_once": crowd}) for crowd in sorted({*plan.crowds, CROWD})]
     steps = [
         (f"steps/{batch}@{crowd}", {"measure": "steps", "batch": batch, "at_once": crowd}) for batch, crowd in STEPS
     ]
     whole = (f"episodes@{CROWD}", {"measure": "episodes", "length": EPISODE_STEPS, "at_once": CROWD})
-    return [(name, asked | {"seconds": plan.seconds}) for name, asked in (*fresh, *steps, whole)]
+    ordered = (fresh[0], steps[0], *fresh[1:], *reversed(steps[1:]), whole)
+    return [(name, asked | {"seconds": plan.seconds}) for name, asked in ordered]
 
 
 def is_for(driver: Driver, asked: dict[str, Any], plan: Plan) -> bool:
@@ -203,6 +252,13 @@ async def measure(everyone: Sequence[Driver], plan: Plan, console: Console) -> N
     """Measure everyone in turns, so that what changes on the machine changes for all."""
     began = time.monotonic()
     able = [driver for driver in everyone if not driver.contestant.problems]
+
+    async def ask(driver: Driver, name: str, asked: dict[str, Any], until: float) -> None:
+        if time.monotonic() - began < until:
+            await driver.ask(name, asked)
+        else:
+            driver.contestant.skipped.add(name)
+
     try:
         await asyncio.gather(*(driver.start() for driver in able))
         for number in range(plan.rounds):
@@ -210,15 +266,11 @@ async def measure(everyone: Sequence[Driver], plan: Plan, console: Console) -> N
                 console.print(f"round {number + 1} of {plan.rounds}: {name}", style="dim")
                 for driver in able:
                     if is_for(driver, asked, plan):
-                        if time.monotonic() - began < plan.until:
-                            await driver.ask(name, asked)
-                        else:
-                            driver.contestant.skipped.add(name)
+                        await ask(driver, name, asked, plan.until)
         for driver in able:
-            await driver.ask("memory", {"measure": "memory", "sessions": plan.sessions})
-        for driver in able:
+            await ask(driver, "memory", {"measure": "memory", "sessions": plan.sessions}, plan.last)
             if driver.contestant.name == OURS:
-                await driver.ask("kill", {"measure": "kill", "trials": plan.kills})
+                await ask(driver, "kill", {"measure": "kill", "trials": plan.kills}, plan.last)
     finally:
         await asyncio.gather(*(driver.stop() for driver in able))
 
@@ -254,6 +306,7 @@ def main() -> None:
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
     plan, about = QUICK if arguments.quick else FULL, machine()
     everyone = drivers(arguments.peers_env, Isolation.GVISOR, quick=arguments.quick)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # Whoever ends this, ends everyone.
     asyncio.run(measure(everyone, plan, Console(stderr=True)))
     contestants = [driver.contestant for driver in everyone]
     console.print(about)
@@ -261,8 +314,9 @@ def main() -> None:
         if each.version:
             console.print(f"{each.name}: {each.version}", markup=False)
     show(console, contestants, profile=arguments.profile)
-    if arguments.quick:
-        console.print(f"A quick run: few calls, and peers at {' or '.join(map(str, plan.crowds))} at once only.")
+    caveats = (*CAVEATS, *(QUICK_CAVEATS if arguments.quick else ()))
+    for caveat in caveats:
+        console.print(f"- {caveat}", markup=False)
     if arguments.json:
         value, peer = ratio(contestants)
         print(
@@ -276,7 +330,9 @@ def main() -> None:
                     "not_run": {each.name: each.why_not() for each in contestants if not each.ran},
                     "goals": [asdict(goal) for goal in goals(contestants)],
                     "machine": about,
-                    "plan": asdict(plan) | {"until": None},
+                    "load_after": os.getloadavg()[0],
+                    "caveats": caveats,
+                    "plan": asdict(plan) | {"until": None, "last": None},
                     "contenders": {each.name: each.figures() for each in contestants},
                 }
             )

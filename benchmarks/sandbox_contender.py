@@ -45,7 +45,7 @@ class Contender(Protocol):
     version: str
     # Actions that one call takes.
     largest_batch: int
-    # Names the contender's processes that are no descendants of this one; "": there are none.
+    # In the command lines of the contender's processes that may be no descendants of this one; "": there are none.
     folder: str
 
     async def start(self, seed: int) -> Episode:
@@ -196,7 +196,7 @@ async def _drive(
         }
         await (await contender.start(next(_seeds))).close()
         await contender.settle()
-        say({"version": contender.version, "largest_batch": contender.largest_batch})
+        say({"version": contender.version, "largest_batch": contender.largest_batch, "folder": contender.folder})
         while line := await loop.run_in_executor(None, requests.readline):
             request = json.loads(line)
             before = cpu_seconds(os.getpid(), contender.folder)

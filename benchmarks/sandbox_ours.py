@@ -63,10 +63,10 @@ class Ours:
     """The sandbox service."""
 
     largest_batch = 4096
-    folder = ""
 
-    def __init__(self, stub: Any, section: SandboxSection, version: str) -> None:
+    def __init__(self, stub: Any, section: SandboxSection, version: str, folder: str) -> None:
         self.version = version
+        self.folder = folder
         self._stub = stub
         self._section = section
         self._free: list[Any] = []
@@ -137,22 +137,15 @@ class LoopWatcher(threading.Thread):
 
 def _thread_seconds() -> dict[Path, float]:
     """Return the processor time of every thread in which code of a sandbox can run."""
-    every = processes()
-    kinds = members(every, os.getpid(), "")
     found = {}
-    for pid, kind in kinds.items():
-        if pid != os.getpid() and (kind in (SENTRY, WORKER) or _is_forked(every[pid].arguments)):
+    for pid, kind in members(processes(), os.getpid(), "").items():
+        if kind in (SENTRY, WORKER):
             with suppress(OSError):
                 for task in Path(f"/proc/{pid}/task").iterdir():
                     seconds = _run_seconds(task / "schedstat")
                     if seconds is not None:
                         found[task / "schedstat"] = seconds
     return found
-
-
-def _is_forked(arguments: tuple[str, ...]) -> bool:
-    """Whether a process is a zygote or worker that runs without gVisor."""
-    return any(argument.endswith("guest/main.py") for argument in arguments)
 
 
 def _run_seconds(path: Path) -> float | None:
@@ -183,7 +176,7 @@ async def open_service(isolation: Isolation) -> AsyncIterator[Contender]:
         try:
             async with open_channel(address) as channel:
                 stub: Any = SandboxServiceStub(channel)  # type: ignore[no-untyped-call]
-                yield Ours(stub, config.sandbox, await _version(stub, service))
+                yield Ours(stub, config.sandbox, await _version(stub, service), folder)
         finally:
             if service.returncode is None:
                 service.terminate()

@@ -85,6 +85,13 @@ def cpu_shares(answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return {kind: seconds / whole for kind, seconds in ordered if whole and seconds / whole >= NAMED_SHARE}
 
 
+def busy_cores(answers: Sequence[Mapping[str, Any]]) -> float:
+    """Return how many cores the contender kept busy while it was measured; 0 if that was not timed."""
+    wall: float = sum(answer.get("wall", 0.0) for answer in answers)
+    seconds: float = sum(sum(map(float, answer["cpu"].values())) for answer in answers)
+    return seconds / wall if wall else 0.0
+
+
 @dataclass(slots=True)
 class Contestant:
     """A contender's place in the report: what it is, and either why it did not run or what it did."""
@@ -212,7 +219,9 @@ def show(console: Console, contestants: Sequence[Contestant], *, profile: bool) 
         for question in each.answers if profile else dict.fromkeys(missed):
             shares = cpu_shares(each.answers.get(question, ()))
             split = ", ".join(f"{kind} {share:.0%}" for kind, share in shares.items())
-            console.print(f"processor time of {each.name}, {question}: {split or 'none seen'}")
+            busy = busy_cores(each.answers.get(question, ()))
+            cores = f"{busy:.1f} cores busy: " if busy else ""
+            console.print(f"processor time of {each.name}, {question}: {cores}{split or 'none seen'}")
 
 
 def _table(title: str, *columns: str) -> Table:

@@ -13,10 +13,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-CLIENT, SENTRY, GOFER, RUNSC, WORKER, OTHER = "client", "sentry", "gofer", "runsc", "worker", "process"
+CLIENT, SERVICE, SENTRY, GOFER, RUNSC = "client", "service", "sentry", "gofer", "runsc"
+WORKER, OTHER = "worker", "process"
 ENDED = "ended processes"
 MEMORY_FILE = "memory file"
 SANDBOX_KINDS = (SENTRY, GOFER, RUNSC, WORKER, MEMORY_FILE)
+# What the command lines of services, and of workers that run without gVisor, name.
+SERVICES = ("spade_rl.sandbox", "uvicorn")
+GUEST = "guest/main.py"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -25,6 +29,8 @@ class Process:
     """One process; times in seconds, of itself and of those of its children that it has reaped."""
 
     pid: int
+    # In ticks since the machine's start; with ``pid`` it names a process for good.
+    started: int
     parent: int
     arguments: tuple[str, ...]
     seconds: float
@@ -32,7 +38,7 @@ class Process:
 
 
 def processes() -> dict[int, Process]:
-    """Return all processes that can be read."""
+    """Return all processes that can be read and have not ended."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -41,9 +47,18 @@ def processes() -> dict[int, Process]:
                 fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
             except OSError:
                 continue
+            if fields[0] == "Z":
+                continue
             own, reaped = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
             pid = int(entry.name)
-            found[pid] = Process(pid, int(fields[1]), tuple(filter(None, arguments)), own / _TICKS, reaped / _TICKS)
+            found[pid] = Process(
+                pid,
+                int(fields[19]),
+                int(fields[1]),
+                tuple(filter(None, arguments)),
+                own / _TICKS,
+                reaped / _TICKS,
+            )
     return found
 
 
@@ -54,20 +69,30 @@ def members(every: dict[int, Process], client: int, folder: str) -> dict[int, st
         children.setdefault(process.parent, []).append(process.pid)
     named = [p.pid for p in every.values() if folder and any(folder in argument for argument in p.arguments)]
     kinds: dict[int, str] = {}
-    waiting = [client, *named]
+    waiting = [(pid, OTHER) for pid in named] + [(client, CLIENT)]
     while waiting:
-        pid = waiting.pop()
+        pid, parents = waiting.pop()
         if pid not in kinds and pid in every:
-            kinds[pid] = CLIENT if pid == client else _kind(every[pid])
-            waiting += children.get(pid, ())
+            kinds[pid] = CLIENT if pid == client else _kind(every[pid], parents)
+            waiting += [(child, kinds[pid]) for child in children.get(pid, ())]
     return kinds
 
 
-def _kind(process: Process) -> str:
+def _kind(process: Process, parents: str) -> str:
     if not process.arguments:  # gVisor's stubs, in which the programs of a sandbox run, have no command line.
         return WORKER
+    if any(argument.endswith(GUEST) for argument in process.arguments):
+        return WORKER
+    if any(argument in SERVICES for argument in process.arguments):
+        return SERVICE
     name = Path(process.arguments[0]).name
-    return {"runsc-sandbox": SENTRY, "runsc-gofer": GOFER, "runsc": RUNSC}.get(name, OTHER)
+    other = SERVICE if parents == SERVICE else OTHER  # A server may have worker processes.
+    return {"runsc-sandbox": SENTRY, "runsc-gofer": GOFER, "runsc": RUNSC}.get(name, other)
+
+
+def leftovers(seen: dict[int, int], every: dict[int, Process]) -> list[Process]:
+    """Return those of ``every`` that were seen before, by number and start."""
+    return [process for pid, process in every.items() if seen.get(pid) == process.started]
 
 
 def cpu_seconds(client: int, folder: str) -> dict[str, float]:

@@ -5,16 +5,31 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from benchmarks.sandbox import CROWD, FULL, QUICK, Driver, Plan, drivers, is_for, measure, questions
+from benchmarks.sandbox import CROWD, FULL, QUICK, STEPS, Driver, Plan, drivers, is_for, measure, questions
 from benchmarks.sandbox_environment import LOOP, WALK, actions, first_observation, instance
 from benchmarks.sandbox_peers import REQUIREMENTS, ensure, interpreter, requirement
 from benchmarks.sandbox_report import OURS, Contestant, memory_of
-from benchmarks.sandbox_usage import CLIENT, OTHER, members, memory_bytes, private_bytes, processes
+from benchmarks.sandbox_usage import (
+    CLIENT,
+    GOFER,
+    OTHER,
+    RUNSC,
+    SENTRY,
+    SERVICE,
+    WORKER,
+    Process,
+    leftovers,
+    members,
+    memory_bytes,
+    private_bytes,
+    processes,
+)
 from spade_rl.config import Isolation
 from spade_rl.sandbox.program import analyse
 
@@ -71,10 +86,30 @@ async def test_a_contender_that_breaks_says_how_and_stops_nobody() -> None:
     assert everyone[1].contestant.ran
 
 
+async def test_what_a_contender_leaves_behind_is_ended_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.sandbox.GONE_SECONDS", 0.0)
+    code = """
+import json, subprocess, sys
+child = subprocess.Popen(["sleep", "60"], stdin=-3, stdout=-3, stderr=-3, start_new_session=True)
+print(json.dumps({"version": str(child.pid), "largest_batch": 1, "folder": ""}), flush=True)
+sys.stdin.read()
+"""
+    driver = Driver(Contestant("careless", isolated=True), [sys.executable, "-c", code])
+    await driver.start()
+    child = int(driver.contestant.version)
+    assert child in processes()
+    await driver.stop()
+    assert driver.contestant.problems == ["left 1 processes behind (sleep), which were killed"]
+    deadline = time.monotonic() + 10
+    while child in processes():
+        assert time.monotonic() < deadline
+
+
 async def test_when_the_time_is_over_what_is_left_is_named() -> None:
     (plain,) = (d for d in drivers(None, Isolation.PROCESS, quick=True) if "plain" in d.contestant.name)
-    await measure([plain], Plan(1, 0.0, 1, 1, (1,), until=0.0), Console(quiet=True))
+    await measure([plain], Plan(1, 0.0, 1, 1, (1,), until=0.0, last=0.0), Console(quiet=True))
     assert not plain.contestant.ran
+    assert plain.contestant.skipped == {"fresh@1", *(f"steps/{batch}@{crowd}" for batch, crowd in STEPS), "memory"}
     assert "no time was left to ask fresh@1" in plain.contestant.why_not()
 
 
@@ -95,6 +130,30 @@ def test_processes_are_found_by_descent_and_by_name(tmp_path: Path) -> None:
         assert memory_bytes(os.getpid(), "")[OTHER] > 0
     finally:
         child.communicate()
+
+
+def test_kinds_of_processes_go_by_their_command_lines_and_parents() -> None:
+    lines = {
+        1: (0, "init"),
+        2: (1, "python -m benchmarks.sandbox_ours"),
+        3: (2, "python -m spade_rl.sandbox --run-dir /tmp/x"),
+        4: (3, "/usr/bin/runsc run"),
+        5: (4, "runsc-sandbox boot"),
+        6: (4, "runsc-gofer gofer"),
+        7: (5, ""),
+        8: (3, "python -c spawned"),
+        9: (1, "sleep /tmp/x/y"),
+        10: (1, "sleep"),
+    }
+    every = {pid: Process(pid, 7, parent, tuple(line.split()), 0.0, 0.0) for pid, (parent, line) in lines.items()}
+    kinds = {2: CLIENT, 3: SERVICE, 4: RUNSC, 5: SENTRY, 6: GOFER, 7: WORKER, 8: SERVICE}
+    assert members(every, 2, "/tmp/x") == kinds | {9: OTHER}
+    assert members(every, 2, "") == kinds
+
+
+def test_a_process_is_known_by_its_number_and_its_start() -> None:
+    every = {pid: Process(pid, started, 1, ("sleep",), 0.0, 0.0) for pid, started in ((5, 70), (6, 70))}
+    assert leftovers({5: 70, 6: 69, 7: 70}, every) == [every[5]]
 
 
 def test_private_memory_leaves_out_what_is_shared() -> None:

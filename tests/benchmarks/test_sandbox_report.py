@@ -13,6 +13,7 @@ from rich.console import Console
 from benchmarks.sandbox_report import (
     OURS,
     Contestant,
+    busy_cores,
     cpu_shares,
     goals,
     memory_of,
@@ -119,6 +120,12 @@ def test_shares_of_the_processor_leave_out_what_is_small() -> None:
     assert cpu_shares([]) == {}
 
 
+def test_busy_cores_are_processor_time_over_time() -> None:
+    cpu = {"sentry": 3.0, "client": 1.0}
+    assert busy_cores([{"cpu": cpu, "wall": 1.5}, {"cpu": cpu, "wall": 2.5}]) == 2.0
+    assert busy_cores([{"cpu": cpu}]) == busy_cores([]) == 0.0
+
+
 def test_the_report_names_who_did_not_run_and_why_goals_are_missed() -> None:
     every = contestants()
     every[0].answers["steps/100@1"][0]["count"] = 5
@@ -128,7 +135,7 @@ def test_the_report_names_who_did_not_run_and_why_goals_are_missed() -> None:
     text = output.getvalue()
     assert "missing: not run: pip could not install it" in text
     assert "slow: no time was left to ask steps/1@1" in text
-    assert "processor time of spade, steps/1@1: client 100%" in text
+    assert "processor time of spade, steps/1@1: 1.0 cores busy: client 100%" in text
     assert "fast (not isolated)" in text
     assert text.count("pass") == 4
     assert text.count("miss ") == 1
