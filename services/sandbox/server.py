@@ -189,7 +189,7 @@ async def limits_here(section: SandboxSection) -> tuple[LimitCheck, ...]:
 async def _tried_limits(home: Home, section: SandboxSection) -> tuple[LimitCheck, ...]:
     if section.self_test:
         return await checked_limits(home, section)
-    _log.warning("the limits of the sandbox are not tried, as configured")
+    _log.info("the limits of the sandbox are not tried, as configured")
     return ()
 
 
