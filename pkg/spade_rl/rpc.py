@@ -261,6 +261,11 @@ class Server:
             # A call whose handler has returned may still be on its way; one that watches the health never ends by itself.
             await self._server.stop(min(grace, FLUSH_SECONDS))
 
+    async def give_up(self) -> None:
+        """Have health checks say that this process does not serve, so that whoever watches it starts a new one."""
+        for name in ("", *self._services):
+            await self.health.set(name, health_pb2.HealthCheckResponse.NOT_SERVING)
+
     async def wait(self) -> None:
         """Return when the server has stopped."""
         await self._server.wait_for_termination()

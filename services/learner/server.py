@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TypeVar
 import grpc
 
 from spade_rl.config import Endpoints, RunConfig
-from spade_rl.errors import CapacityError, ConfigurationError, LearnerError
+from spade_rl.errors import CapacityError, ConfigurationError, DeadlineError, LearnerError
 from spade_rl.learner import metrics
 from spade_rl.learner.engines import make_engine
 from spade_rl.learner.files import local_path
@@ -42,12 +42,20 @@ def build_learner(config: RunConfig, run_dir: Path) -> Learner:
 class LearnerServicer(learner_pb2_grpc.LearnerServiceServicer):
     """Translates between the wire and a learner that lives on ``executor``'s only thread."""
 
-    def __init__(self, learner: Learner, executor: ThreadPoolExecutor) -> None:
-        self._learner, self._executor = learner, executor
+    def __init__(
+        self, learner: Learner, executor: ThreadPoolExecutor, on_lost: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """``on_lost`` is awaited when the learner's processes have lost each other, which only a restart mends."""
+        self._learner, self._executor, self._on_lost = learner, executor, on_lost
         self._training = False
 
     async def _run(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        except DeadlineError:
+            if self._on_lost is not None:
+                await self._on_lost()
+            raise
 
     async def Train(
         self, requests: AsyncIterator[learner_pb2.TrainRequest], context: grpc.aio.ServicerContext
@@ -149,7 +157,7 @@ async def serve(
         learner = await loop.run_in_executor(executor, build_learner, config, run_dir)
         metrics.UPDATED.set_to_current_time()
         try:
-            servicer = LearnerServicer(learner, executor)
+            servicer = LearnerServicer(learner, executor, lambda: server.give_up())
             server = Server(
                 address=address,
                 services=[learner_pb2.DESCRIPTOR.services_by_name["LearnerService"].full_name],

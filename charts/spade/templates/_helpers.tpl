@@ -45,10 +45,15 @@ coordinator: {port: 7007, kind: StatefulSet, files: true, calls: [memory, sandbo
 {{ include "spade.fullname" .root }}-{{ .service }}.{{ .root.Release.Namespace }}.svc
 {{- end -}}
 
-{{/* The names that a service's certificate proves. A learner's first pod answers for all. */}}
+{{/* The names that a service's certificate proves: those of its Services, and this machine for who comes through a tunnel. */}}
 {{- define "spade.hosts" -}}
-{{- $short := printf "%s-%s" (include "spade.fullname" .root) .service -}}
-{{- list $short (printf "%s.%s" $short .root.Release.Namespace) (printf "%s.%s.svc" $short .root.Release.Namespace) (printf "%s.%s.svc.cluster.local" $short .root.Release.Namespace) "localhost" | toJson -}}
+{{- $root := .root -}}
+{{- $hosts := list -}}
+{{- range (eq .service "coordinator" | ternary (list "coordinator" "scaler") (list .service)) -}}
+{{- $short := printf "%s-%s" (include "spade.fullname" $root) . -}}
+{{- $hosts = concat $hosts (list $short (printf "%s.%s" $short $root.Release.Namespace) (printf "%s.%s.svc" $short $root.Release.Namespace) (printf "%s.%s.svc.cluster.local" $short $root.Release.Namespace)) -}}
+{{- end -}}
+{{- append $hosts "localhost" | toJson -}}
 {{- end -}}
 
 {{- define "spade.image" -}}
