@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from spade_rl.v1.sandbox_pb2_grpc import SandboxServiceStub
 
 CALL_SECONDS = 180.0
 OBSERVATION_BYTES = 65536
+RUN = secrets.token_hex(4)
 
 
 @dataclass(slots=True)
@@ -76,8 +78,9 @@ async def _admit(stub: SandboxServiceStub, case: Case, outcome: Outcome, seed: i
 
 
 def _reset(case: Case, seed: int) -> sandbox_pb2.EpisodeRequest:
-    # Another source than the admission's: a verdict on that one must not decide what happens to this.
-    source = _sendable(case.source) + "\n# played\n"
+    # Another source than the admission's, and than an earlier run's at a service that lives on: a verdict on that one,
+    # or its quarantine, must not decide what happens to this.
+    source = f"{_sendable(case.source)}\n# played in {RUN}\n"
     return sandbox_pb2.EpisodeRequest(reset=sandbox_pb2.ResetRequest(source=source, seed=seed))
 
 
