@@ -95,6 +95,9 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
                         if request is None or request.WhichOneof("request") == "reset":
                             break
                         answer = steps_to_wire(await episode.step(request.step.actions))
+                    if episode.over:
+                        # What another episode was caught at in the meantime voids this one too.
+                        self._quarantine.check(source_digest(reset.source))
             except EpisodeError as error:
                 self._blame(reset.source, error)
                 yield fault_to_wire(error)

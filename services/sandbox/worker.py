@@ -308,7 +308,11 @@ class Worker(asyncio.Protocol):
         await asyncio.wait([self._exit_status], timeout=EXIT_SECONDS)
         known = self._exit_status.done() and not self._exit_status.cancelled()
         status = self._exit_status.result() if known else None
-        self._fail(self._why_lost() or _ended(status))
+        error = self._why_lost() or _ended(status)
+        if error.kind is FaultKind.CPU:
+            # The kernel killed it, by the service's limit.
+            metrics.KILLS.labels(error.kind.value).inc()
+        self._fail(error)
 
     def _kill(self, error: EpisodeError) -> None:
         if self._error is None:
