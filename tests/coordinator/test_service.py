@@ -55,9 +55,11 @@ def small(*overrides: str) -> RunConfig:
 async def coordinator(config: RunConfig, folder: Path, endpoints) -> AsyncIterator[CoordinatorServiceStub]:
     # A socket of its own: gRPC removes a server's some time after the server has stopped.
     address = f"{endpoints.coordinator}-{next(NUMBERS)}"
-    async with serve(config, run_dir=folder, address=address, endpoints=endpoints):
-        async with open_channel(address) as channel:
-            yield CoordinatorServiceStub(channel)
+    async with (
+        serve(config, run_dir=folder, address=address, endpoints=endpoints),
+        open_channel(address) as channel,
+    ):
+        yield CoordinatorServiceStub(channel)
 
 
 async def state(stub, run_id: str = "") -> pb.GetRunResponse:

@@ -1,7 +1,7 @@
 """The coordinator as a client: every call has a deadline, and a connection that broke is made again.
 
 Repeating any of the calls changes nothing, so one that nobody answered is repeated for ``patience`` seconds; then the last
-reason is the error.
+reason is the error. A coordinator that never answered is an error at once.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ class Coordinator:
     ) -> None:
         self._stub = coordinator_pb2_grpc.CoordinatorServiceStub(channel)
         self._name, self._trouble, self._patience = name, trouble, patience
+        self._answered = False
 
     async def status(self, run_id: str = "") -> pb.GetRunResponse:
         """Return how a run goes."""
@@ -143,10 +144,13 @@ class Coordinator:
         deadline = time.monotonic() + self._patience
         while True:
             try:
-                return await call()
+                answer = await call()
+                self._answered = True
+                return answer
             except grpc.aio.AioRpcError as error:
                 failure = self._error(error)
-                if not isinstance(failure, UnavailableError) or time.monotonic() > deadline:
+                again = self._answered and isinstance(failure, UnavailableError) and time.monotonic() < deadline
+                if not again:
                     raise failure from error
             await asyncio.sleep(_PAUSE)
 
