@@ -101,6 +101,21 @@ if ! command -v runsc >/dev/null; then
   install_runsc || explain_runsc
 fi
 
+# The tests of the alert rules and dashboards need Prometheus' two programs: only they are taken out of the
+# distribution's package, so that no service is started.
+fetch_prometheus() {
+  command -v apt-get >/dev/null || return 1
+  local work
+  work=$(mktemp -d)
+  # A download leaves the system as it is, but needs package lists.
+  (cd "$work" && { apt-get download -qq prometheus || { as_root apt-get update -qq && apt-get download -qq prometheus; }; }) >&2 \
+    && dpkg-deb -x "$work"/prometheus_*.deb "$work" \
+    && install -m 755 "$work/usr/bin/prometheus" "$work/usr/bin/promtool" $VENV/bin/
+  local status=$?
+  rm -rf "$work"
+  return $status
+}
+
 # --- The virtual environment ----------------------------------------------------------------------
 
 if [ ! -x $VENV/bin/python ] || ! $VENV/bin/python -m pip --version >/dev/null 2>&1; then
@@ -115,6 +130,11 @@ pip() { $VENV/bin/python -m pip --quiet "$@"; }
 # A stamp is the digest of all that an installation depends on; it is written when the installation is complete.
 digest() { sha256sum | cut -d' ' -f1; }
 fresh() { [ "$(cat "$VENV/spade-$1" 2>/dev/null)" = "$2" ]; }
+
+if [ "$EXTRAS" = dev ] && ! { [ -x $VENV/bin/promtool ] || command -v promtool >/dev/null; }; then
+  say "fetching prometheus and promtool for the tests"
+  fetch_prometheus || die "the tests need prometheus and promtool; put both on the PATH, or as root: apt-get install prometheus"
+fi
 
 dependencies=$({ cat constraints.txt pyproject.toml scripts/setup.sh; echo "$EXTRAS"; } | digest)
 # A virtual environment with the tests' packages also serves a run.

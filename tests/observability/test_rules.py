@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from live import program
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "charts" / "spade" / "rules" / "spade.yaml"
@@ -22,7 +23,12 @@ def alerts() -> list[dict]:
 
 def promtool(*arguments: object) -> None:
     result = subprocess.run(
-        ["promtool", *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False, cwd=CASES.parent
+        [program("promtool"), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=CASES.parent,
     )
     assert result.returncode == 0, result.stdout + result.stderr
 
