@@ -18,6 +18,10 @@ metadata:
     spade/configuration: {{ include "spade.config" $root | sha256sum | trunc 16 | quote }}
     prometheus.io/scrape: "true"
     prometheus.io/port: {{ include "spade.metricsPort" $fact | quote }}
+    {{- if and (eq $service "coordinator") (ne $root.Values.tls.mode "off") }}
+    # Where `spade --context` finds the certificate that it shows.
+    spade/client-secret: {{ include "spade.tlsSecret" (dict "root" $root "service" "client") }}
+    {{- end }}
     {{- with $values.podAnnotations }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
