@@ -236,6 +236,17 @@ def test_a_class_has_three_to_eight_tools() -> None:
         base().reset(0)
 
 
+@pytest.mark.parametrize("name", ["reset", "step"])
+def test_what_the_base_class_vouches_for_cannot_be_replaced(name: str) -> None:
+    with pytest.raises(TypeError, match=f"must not define {name}"):
+        made(None, **{name: getattr(ToolEnvironment, name)})
+
+
+def test_a_solution_of_ones_own_is_allowed() -> None:
+    own = made(None, solution=lambda self: [call("submit").text()])
+    assert fresh(kind=own).solution() == ['{"tool": "submit", "arguments": {}}']
+
+
 def test_tools_are_inherited_and_can_be_replaced_and_removed() -> None:
     class More(Jars):
         shake = None

@@ -41,7 +41,10 @@ class Instruction(NamedTuple):
 
 
 class ToolEnvironment:
-    """Extend it with methods marked ``@tool`` and with ``build``; ``reset``, ``step`` and ``solution`` are here."""
+    """Extend it with methods marked ``@tool`` and with ``build``; ``reset``, ``step`` and ``solution`` are here.
+
+    Where the calls that win cannot be named beforehand, define ``solution`` as well; the others are not to be replaced.
+    """
 
     max_calls: ClassVar[int] = 25
     """Calls in one episode, wrong ones and submit included; then it is truncated."""
@@ -49,6 +52,9 @@ class ToolEnvironment:
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
+        own = [name for name in ("reset", "step") if name in vars(cls)]
+        if own:
+            raise TypeError(f"{cls.__name__} must not define {own[0]}: that is here already; define build and tools")
         cls.__tools = tools_of(cls)
         least, most = TOOLS
         if cls.build is not ToolEnvironment.build and not least <= len(cls.__tools) <= most:
