@@ -53,7 +53,7 @@ class Release:
     """The release ``spade`` in a namespace of its own."""
 
     def __init__(self, helm: Path, namespace: str, overrides: Document) -> None:
-        self._helm, self.namespace, self._overrides = str(helm), namespace, overrides
+        self._helm, self.namespace, self.overrides = str(helm), namespace, overrides
 
     def kubectl(self, *arguments: str, stdin: str | None = None, seconds: float = 120) -> str:
         """Run kubectl in the release's namespace."""
@@ -70,7 +70,7 @@ class Release:
     def apply(self, scenario: str, values: Document | None = None, *, wait: bool = True) -> str:
         """Install or upgrade to a scenario of ci/ with more values on top."""
         layers = [f"--values={CHART}/ci/{scenario}-values.yaml"]
-        for layer in (self._overrides, values):
+        for layer in (self.overrides, values):
             if layer:
                 file = Path("/tmp") / f"values-{self.namespace}-{len(layers)}.yaml"
                 file.write_text(yaml.safe_dump(layer))
