@@ -20,6 +20,7 @@ from spade_rl.config import Endpoints, RunConfig, load_config, presets
 from spade_rl.errors import SpadeError
 from spade_rl.rpc import Server, answering_probes
 from spade_rl.telemetry import configure_logging, get_logger, serve_metrics
+from spade_rl.tracing import traced
 
 
 class Serve(Protocol):
@@ -71,7 +72,8 @@ def run_service(name: str, serve: Serve) -> int:
     arguments.service = name
     configure_logging(arguments.log_level)
     try:
-        asyncio.run(_until_signalled(serve, arguments))
+        with traced(name):
+            asyncio.run(_until_signalled(serve, arguments))
     except SpadeError as error:
         print(f"{error.boundary}: {error}", file=sys.stderr)
         return error.exit_code

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Seque
 from spade_rl.agent import metrics
 from spade_rl.agent.trajectory import RETRIED, Play, StopReason, Trajectory
 from spade_rl.errors import UnavailableError
-from spade_rl.telemetry import get_logger
+from spade_rl.telemetry import get_logger, identify
 
 # Between attempts while the sandbox service is away.
 PAUSE_SECONDS = 0.5
@@ -57,6 +57,7 @@ class Rollouts:
     ) -> None:
         try:
             for play in ahead:
+                identify(environment=play.environment.digest[:16], trajectory=play.trajectory_id)
                 async with self._places:
                     with metrics.IN_PROGRESS.track_inprogress():
                         results.put_nowait(await self._attempts(play, play_once))
@@ -80,12 +81,12 @@ class Rollouts:
         try:
             trajectory = await self._while_unavailable(play, play_once)
         except Exception as error:
-            _log.error("an episode failed unexpectedly", trajectory=play.trajectory_id, exc_info=True)
+            _log.error("an episode failed unexpectedly", exc_info=True)
             return Trajectory(
                 play=play, stop_reason=StopReason.ENGINE_ERROR, error=f"internal: {type(error).__name__}: {error}"
             )
         if trajectory.stop_reason in RETRIED:
-            _log.warning("an episode failed", trajectory=play.trajectory_id, error=trajectory.error)
+            _log.warning("an episode failed", error=trajectory.error)
         return trajectory
 
     async def _while_unavailable(self, play: Play, play_once: PlayOnce) -> Trajectory:

@@ -31,6 +31,7 @@ from spade_rl.elastic import ElasticChannel
 from spade_rl.errors import ConfigurationError
 from spade_rl.models import ChatTokenizer, model_location
 from spade_rl.rpc import Server, open_channel
+from spade_rl.telemetry import identify
 from spade_rl.v1 import agent_pb2, agent_pb2_grpc, inference_pb2, inference_pb2_grpc
 
 # Deadlines of calls whose client set none, and of an engine elsewhere to come up.
@@ -97,6 +98,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self, request: agent_pb2.RolloutRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[agent_pb2.RolloutResponse]:
         """Stream trajectories as they end."""
+        identify(cycle=request.cycle)
         agent = self._config.agent
         rules = Rules(
             style=self._config.model.prompts,

@@ -25,7 +25,8 @@ from spade_rl.coordinator.metrics import RECOVERIES, RUNNING, observe_cycle
 from spade_rl.coordinator.state import RunState
 from spade_rl.errors import SpadeError
 from spade_rl.manifest import versions
-from spade_rl.telemetry import get_logger
+from spade_rl.telemetry import get_logger, identify
+from spade_rl.tracing import span
 from spade_rl.v1 import coordinator_pb2, learner_pb2
 
 LONGEST_PAUSE_SECONDS = 15.0
@@ -82,6 +83,7 @@ class Run:
         between. Raises SpadeError, with the run resumable.
         """
         RUNNING.inc()
+        identify(run_id=self.state.run_id)
         try:
             failures, reached = 0, -1
             while True:
@@ -168,7 +170,9 @@ class Run:
         context = Context(self.config, self._services, self.events)
         while not self._stop.is_set() and self.state.cycle < run.cycles and not self._time_is_over():
             started = time.monotonic()
-            self.state, figures = await run_cycle(context, self.state)
+            identify(cycle=self.state.cycle)
+            with span("cycle", run_id=self.state.run_id, cycle=self.state.cycle):
+                self.state, figures = await run_cycle(context, self.state)
             self.state = replace(self.state, seconds=self.state.seconds + time.monotonic() - started)
             self.events.append("cycle", **figures)
             observe_cycle(figures)

@@ -1,8 +1,8 @@
 """The run's demand for sandboxes as KEDA asks for it: an external push scaler.
 
 ``scalerMetadata`` says how it becomes a number of pods: ``workersPerPod`` is what one pod takes (by default
-``sandbox.max_workers``), ``workersAtOnce`` what all agents together use at once (by default no limit), so that a long
-queue does not start pods that nobody could keep busy.
+``sandbox.max_workers``), ``workersAtOnce`` what all agents together use at once (by default ``agent.concurrency``, that of
+one), so that a long queue does not start pods that nobody could keep busy.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ def _positive(metadata: Mapping[str, str], name: str, otherwise: int) -> int:
 class ScalerServicer(externalscaler_pb2_grpc.ExternalScalerServicer):
     """Answers from one demand."""
 
-    def __init__(self, demand: Demand, *, workers_per_pod: int) -> None:
+    def __init__(self, demand: Demand, *, workers_per_pod: int, workers_at_once: int) -> None:
         self._demand = demand
         self._workers_per_pod = workers_per_pod
+        self._workers_at_once = workers_at_once
 
     async def IsActive(self, request: pb.ScaledObjectRef, context: grpc.aio.ServicerContext) -> pb.IsActiveResponse:
         """Say whether a worker is wanted."""
@@ -66,7 +67,7 @@ class ScalerServicer(externalscaler_pb2_grpc.ExternalScalerServicer):
         """Say how many are wanted."""
         if request.metricName != METRIC:
             raise ConfigurationError(f"there is no metric {request.metricName!r}; there is {METRIC}")
-        workers = self._demand.workers
-        workers = min(workers, _positive(request.scaledObjectRef.scalerMetadata, "workersAtOnce", max(1, workers)))
+        at_once = _positive(request.scaledObjectRef.scalerMetadata, "workersAtOnce", self._workers_at_once)
+        workers = min(self._demand.workers, at_once)
         value = pb.MetricValue(metricName=METRIC, metricValue=workers, metricValueFloat=workers)
         return pb.GetMetricsResponse(metricValues=[value])

@@ -196,7 +196,9 @@ async def serve(config: RunConfig, *, run_dir: Path, address: str, endpoints: En
     async with _held(run_dir):
         desk = Desk(config.model_copy(update={"endpoints": endpoints}), run_dir.absolute())
         artifacts = Artifacts(desk)
-        scaler = ScalerServicer(desk.demand, workers_per_pod=config.sandbox.max_workers)
+        scaler = ScalerServicer(
+            desk.demand, workers_per_pod=config.sandbox.max_workers, workers_at_once=config.agent.concurrency
+        )
         server = _server(desk, artifacts, address, config.tls, scaler)
         try:
             await desk.open()

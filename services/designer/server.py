@@ -25,6 +25,7 @@ from spade_rl.errors import ConfigurationError
 from spade_rl.kinds import EnvironmentKind
 from spade_rl.models import ChatTokenizer, model_location
 from spade_rl.rpc import Server, open_channel
+from spade_rl.telemetry import identify
 from spade_rl.v1 import designer_pb2 as pb
 from spade_rl.v1 import designer_pb2_grpc
 
@@ -46,6 +47,7 @@ class DesignerServicer(designer_pb2_grpc.DesignerServiceServicer):
         self, request: pb.DesignRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.DesignResponse]:
         """Stream slots as they are done, then the corpus's new cursor."""
+        identify(run_id=request.run_id, cycle=request.cycle)
         documents: Sequence[Document | None] = [None] * len(request.skills)
         cursor, grounding = request.grounding_cursor, self._grounding
         if grounding is not None:

@@ -22,7 +22,7 @@ from spade_rl.learner.samples import ROLES, Sample
 from spade_rl.learner.wire import to_response, to_sample
 from spade_rl.models import model_location
 from spade_rl.rpc import Server
-from spade_rl.telemetry import get_logger
+from spade_rl.telemetry import get_logger, identify
 from spade_rl.v1 import learner_pb2, learner_pb2_grpc
 
 T = TypeVar("T")
@@ -67,6 +67,7 @@ class LearnerServicer(learner_pb2_grpc.LearnerServiceServicer):
         work: asyncio.Future[Update] | None = None
         try:
             update, samples = await _collected(requests)
+            identify(update=update)
             work = asyncio.ensure_future(self._run(lambda: self._learner.train(update, samples)))
             work.add_done_callback(lambda _: setattr(self, "_training", False))
             done = await asyncio.shield(work)

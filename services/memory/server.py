@@ -22,6 +22,7 @@ from spade_rl.memory.archive import Archive
 from spade_rl.memory.metrics import RECORDED, SECONDS, SEEDS
 from spade_rl.rpc import Server
 from spade_rl.seeds import derive_seed
+from spade_rl.telemetry import identify
 from spade_rl.v1 import memory_pb2 as pb
 from spade_rl.v1 import memory_pb2_grpc
 
@@ -51,6 +52,7 @@ class MemoryServicer(memory_pb2_grpc.MemoryServiceServicer):
 
     async def Record(self, request: pb.RecordRequest, context: grpc.aio.ServicerContext) -> pb.RecordResponse:
         """Keep what a cycle brings."""
+        identify(run_id=request.run_id, cycle=request.cycle)
         counts = await self._do("record", lambda: self._archive.record(wire.record_from(request)))
         RECORDED.labels("attempt").inc(counts.attempts)
         RECORDED.labels("environment").inc(counts.environments)

@@ -16,6 +16,7 @@ from spade_rl.regret.evaluation import Evaluation, PlannedPlay, Played, evaluate
 from spade_rl.regret.rewards import score
 from spade_rl.regret.wire import evaluation_to_wire, measured_from_wire, played_from_wire, rollout_request
 from spade_rl.rpc import Server, calling, open_channel
+from spade_rl.telemetry import identify
 from spade_rl.v1 import agent_pb2_grpc, environment_pb2, regret_pb2, regret_pb2_grpc, trajectory_pb2
 
 # Environments whose plays are with the agent at once; the agent itself bounds the episodes in flight.
@@ -67,6 +68,7 @@ class RegretServicer(regret_pb2_grpc.RegretServiceServicer):
         self, request: regret_pb2.EvaluateRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[regret_pb2.EvaluateResponse]:
         """Stream one evaluation for every environment, as its plays have ended."""
+        identify(run_id=request.run_id, cycle=request.cycle)
         digests = [environment.digest for environment in request.environments]
         if len(set(digests)) < len(digests):
             raise ConfigurationError("an environment stands twice in the request; its plays could not be told apart")
@@ -74,6 +76,7 @@ class RegretServicer(regret_pb2_grpc.RegretServiceServicer):
         watchdog = _Watchdog(self._silence_seconds)
 
         async def one(environment: environment_pb2.Environment) -> Evaluation[trajectory_pb2.Trajectory]:
+            identify(environment=environment.digest[:16])
             planned = plan(
                 environment.digest,
                 run_id=request.run_id,

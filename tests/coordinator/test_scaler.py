@@ -18,8 +18,8 @@ SECONDS = 10
 
 
 @asynccontextmanager
-async def scaler(demand, workers_per_pod=64):
-    servicer = ScalerServicer(demand, workers_per_pod=workers_per_pod)
+async def scaler(demand, workers_per_pod=64, workers_at_once=1000):
+    servicer = ScalerServicer(demand, workers_per_pod=workers_per_pod, workers_at_once=workers_at_once)
     server = Server(
         address="127.0.0.1:0",
         services=[SERVICE],
@@ -104,10 +104,12 @@ async def test_the_end_of_the_service_ends_streams_without_an_error():
 
 async def test_the_metric_is_the_demand_within_what_can_be_used_at_once():
     demand = Demand()
-    async with scaler(demand) as stub:
+    async with scaler(demand, workers_at_once=512) as stub:
         assert await value(stub) == 0
+        with demand.of(300):
+            assert await value(stub) == 300
         with demand.of(700):
-            assert await value(stub) == 700
+            assert await value(stub) == 512
             assert await value(stub, workersAtOnce="128") == 128
         assert await value(stub, workersAtOnce="128") == 0
 
