@@ -321,7 +321,9 @@ def _takes(arguments: ast.arguments, *, positional: int) -> bool:
 
 def _injected(source: str) -> dict[str, str]:
     """Return the injectable names that some scope of a compilable source takes from outside, and nothing makes."""
-    module = symtable.symtable(source, "<environment>", "exec")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = symtable.symtable(source, "<environment>", "exec")
     made = {each.get_name() for each in module.get_symbols() if each.is_assigned() or each.is_imported()}
     used: set[str] = set()
     waiting = [module]

@@ -44,7 +44,7 @@ IDLE_SECONDS = 60.0
 SETTLE_SECONDS = 20.0
 SHOWN = 50
 HONEST_SHARE, FAMILY_SHARE = 0.6, 0.7
-LEVELS = (3, 12)
+LEVELS = (6, 12)
 WORDS = [
     "lamp",
     "stone",

@@ -51,14 +51,15 @@ async def evaluate(stub: SandboxServiceStub, case: Case, *, seed: int = 1) -> Ou
     """Try a case; what goes wrong is in the outcome."""
     outcome = Outcome()
     try:
-        if case.gates:
-            await _admit(stub, case, outcome, seed)
         if case.plays:
             for number in range(case.episodes):
                 async with _bystander(stub, case, outcome, seed) if case.watched else nullcontext():
                     await _play(stub, case, outcome, seed + number)
                 if outcome.trouble:
                     break
+        if case.gates and not outcome.trouble:
+            # The sandbox of the episodes is still warm.
+            await _admit(stub, case, outcome, seed)
     except grpc.aio.AioRpcError as error:
         outcome.trouble = f"{error.code().name}: {error.details()}"
     except TimeoutError:
@@ -67,7 +68,7 @@ async def evaluate(stub: SandboxServiceStub, case: Case, *, seed: int = 1) -> Ou
 
 
 async def _admit(stub: SandboxServiceStub, case: Case, outcome: Outcome, seed: int) -> None:
-    request = sandbox_pb2.AdmitRequest(source=_sendable(case.source), seed=seed)
+    request = sandbox_pb2.AdmitRequest(source=_source(case), seed=seed)
     report = (await stub.Admit(request, timeout=CALL_SECONDS)).report
     failed = [each for each in report.verdicts if each.verdict == environment_pb2.VERDICT_FAILED]
     outcome.gate, outcome.message = (failed[0].gate, failed[0].message) if failed else (ADMITTED, "")
@@ -78,10 +79,7 @@ async def _admit(stub: SandboxServiceStub, case: Case, outcome: Outcome, seed: i
 
 
 def _reset(case: Case, seed: int) -> sandbox_pb2.EpisodeRequest:
-    # Another source than the admission's, and than an earlier run's at a service that lives on: a verdict on that one,
-    # or its quarantine, must not decide what happens to this.
-    source = f"{_sendable(case.source)}\n# played in {RUN}\n"
-    return sandbox_pb2.EpisodeRequest(reset=sandbox_pb2.ResetRequest(source=source, seed=seed))
+    return sandbox_pb2.EpisodeRequest(reset=sandbox_pb2.ResetRequest(source=_source(case), seed=seed))
 
 
 @asynccontextmanager
@@ -153,9 +151,11 @@ def _steps(batches: Sequence[Sequence[str]]) -> list[sandbox_pb2.EpisodeRequest]
     return [sandbox_pb2.EpisodeRequest(step=sandbox_pb2.StepRequest(actions=actions)) for actions in batches]
 
 
-def _sendable(source: str) -> str:
-    # What a lone surrogate is to Python, protobuf cannot carry at all.
-    return source.encode("utf-8", "replace").decode()
+def _source(case: Case) -> str:
+    # Protobuf cannot carry a lone surrogate at all.
+    source = case.source.encode("utf-8", "replace").decode()
+    # A service that lives on may have what an earlier run played under quarantine.
+    return f"{source}\n# played in {RUN}\n" if case.plays else source
 
 
 def _wild(result: sandbox_pb2.StepResult) -> str:
