@@ -59,6 +59,7 @@ test-cluster: dev ## install the chart on the cluster that KUBECONFIG names; LOA
 docs: dev ## write the generated parts of docs/ from the code
 	$(BIN)/python scripts/config_reference.py
 	$(BIN)/python scripts/metrics_reference.py
+	$(BIN)/python scripts/dashboards.py
 	$(BIN)/python scripts/chart_schema.py
 
 lock: ## resolve constraints.txt anew (TORCH=... for another torch)

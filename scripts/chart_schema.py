@@ -138,6 +138,14 @@ def values_schema() -> Schema:
                 ),
                 keda=section(namespace=TEXT),
             ),
+            "observability": section(
+                podMonitor=section(
+                    enabled=FLAG, interval={"type": "string", "pattern": "^[0-9]+(ms|s|m|h)$"}, labels=TEXTS
+                ),
+                rules=section(enabled=FLAG, labels=TEXTS),
+                dashboards=section(enabled=FLAG, labels=TEXTS, folder=TEXT),
+                traces=section(endpoint={"type": "string", "pattern": "^(https?://.+)?$"}),
+            ),
             "podDisruptionBudgets": FLAG,
             "serviceAccounts": section(annotations=TEXTS),
             "defaults": section(**POD),

@@ -103,6 +103,11 @@ coordinator: {port: 7007, kind: StatefulSet, files: true, calls: [memory, sandbo
 {{- if and (eq .Values.autoscaling.mode "keda") (not (.Capabilities.APIVersions.Has "keda.sh/v1alpha1")) -}}
 {{- fail "autoscaling.mode is keda, but this cluster has no keda.sh/v1alpha1: install KEDA first, or choose none or hpa" -}}
 {{- end -}}
+{{- range $what, $on := dict "podMonitor" .Values.observability.podMonitor.enabled "rules" .Values.observability.rules.enabled -}}
+{{- if and $on (not ($.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) -}}
+{{- fail (printf "observability.%s is enabled, but this cluster has no monitoring.coreos.com/v1: install the Prometheus operator first, or scrape by the annotations prometheus.io/scrape" $what) -}}
+{{- end -}}
+{{- end -}}
 {{- if and (eq .Values.tls.mode "certManager") (not (.Capabilities.APIVersions.Has "cert-manager.io/v1")) -}}
 {{- fail "tls.mode is certManager, but this cluster has no cert-manager.io/v1: install cert-manager first, or choose generated" -}}
 {{- end -}}

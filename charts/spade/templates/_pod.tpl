@@ -98,6 +98,11 @@ spec:
         # Threads of torch that wait must not keep others from their cores.
         - {name: OMP_WAIT_POLICY, value: PASSIVE}
         - {name: XDG_CACHE_HOME, value: /tmp/cache}
+        {{- with $root.Values.observability.traces.endpoint }}
+        {{- if ne $service "sandbox" }}
+        - {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: {{ . | quote }}}
+        {{- end }}
+        {{- end }}
         {{- if $fact.files }}
         - {name: HF_HOME, value: /srv/spade/runs/.huggingface}
         {{- end }}
