@@ -10,8 +10,10 @@ from case import Case
 from catalogue import CASES
 from trial import Outcome, problem
 
+# The first test waits for all cases: a minute or two, on a busy machine more.
+pytestmark = [pytest.mark.timeout(1800)]
 if not target.ADDRESS and target.ISOLATION == "gvisor":
-    pytestmark = pytest.mark.gvisor
+    pytestmark.append(pytest.mark.gvisor)
 
 
 def test_no_case_is_there_twice() -> None:

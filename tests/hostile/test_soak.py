@@ -26,6 +26,7 @@ def test_a_difference_is_seen() -> None:
     assert differences(now, more) == [f"mounts: {now.mounts} before, {more.mounts} after"]
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.gvisor
 @pytest.mark.skipif(
     not target.ADDRESS and target.ISOLATION == "gvisor" and shutil.which("runsc") is None,
