@@ -55,7 +55,7 @@ def test_a_copy_is_an_ordinary_run(
     assert "report.html" in copied.stdout
     assert as_json(spade("runs", *here, "--json").stdout)["runs"][0]["state"] == "finished"
     assert spade("report", "demo", *here).exit_code == 0
-    assert spade("envs", "list", "-r", "demo", *here).exit_code == 0
+    assert spade("envs", "list", "demo", *here).exit_code == 0
     with Archive.open(tmp_path / "home" / "demo", read_only=True) as archive:
         assert len(archive.environments("demo")) == 6
         assert len(archive.trajectory_headers("demo")) == 24

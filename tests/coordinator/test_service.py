@@ -155,6 +155,8 @@ async def test_a_run_is_submitted_stopped_resumed_and_copied(tmp_path: Path, fol
             ("first", pb.RUN_STATE_FINISHED),
             ("second", pb.RUN_STATE_FINISHED),
         ]
+        # What the learner does not hold any more cannot be had.
+        await fetched(stub, "first", tmp_path / "late")
         with pytest.raises(ConfigurationError, match="does not hold"):
             await fetched(stub, "first", tmp_path / "late", weights=True)
 

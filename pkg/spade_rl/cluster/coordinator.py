@@ -162,7 +162,7 @@ class Coordinator:
         if trouble is not None:
             return trouble
         details = " ".join((error.details() or "").split())[:300]
-        if any(word in details.lower() for word in ("ssl", "certificate", "handshak")):
+        if any(word in details.lower() for word in ("ssl", "certificate", "handshak", "verification")):
             return UnavailableError(
                 f"the coordinator of {self._name} and this client do not accept each other's certificates ({details}): both "
                 "must be of one authority and not over, and the connection protected on both sides or on none"
