@@ -1,11 +1,7 @@
 """Write the Grafana dashboards of the chart: charts/spade/dashboards/*.json.
 
-    python scripts/dashboards.py            write them
-    python scripts/dashboards.py --check    exit 1 if a file is not what this code says
-
-Conventions of the queries: everything is summed over the pods of a release; what may never have happened ends in `or on
-() vector(0)`, so that a quiet panel shows 0 and an empty one is a defect; quantiles end in `>= 0`, which leaves out
-services without a call in the window.
+python scripts/dashboards.py            write them
+python scripts/dashboards.py --check    exit 1 if a file is not what this code says
 """
 
 from __future__ import annotations
@@ -14,234 +10,12 @@ import json
 import sys
 from pathlib import Path
 
-from grafana import Dashboard, Panel, Query, Textbox, as_json, curves, stat
+from dashboards_learning import CURRICULUM, OVERVIEW
+from grafana import Dashboard, Textbox, as_json, curves, stat
+from promql import ELSE_NONE, learned, quantile, quantiles, rare, rate
 
 FOLDER = Path(__file__).resolve().parents[1] / "charts" / "spade" / "dashboards"
 
-
-# For what may never have happened: 0 where there is nothing else.
-ELSE_NONE = " or on () vector(0)"
-
-
-def _rate(metric: str, by: str = "", labels: str = "", window: str = "$__rate_interval") -> str:
-    selector = f"FILTER,{labels}" if labels else "FILTER"
-    grouping = f" by ({by})" if by else ""
-    return f"sum{grouping} (rate({metric}{{{selector}}}[{window}]))"
-
-
-def _rare(metric: str, by: str) -> Query:
-    """Return the events of the last hour by a label; 0 while there are none."""
-    return Query(f"sum by ({by}) (increase({metric}{{FILTER}}[1h])){ELSE_NONE}", f"{{{{{by}}}}}")
-
-
-def _quantile(share: float, metric: str, by: str = "") -> str:
-    grouping = f"{by}, le" if by else "le"
-    return f"histogram_quantile({share}, sum by ({grouping}) (rate({metric}_bucket{{FILTER}}[$__rate_interval]))) >= 0"
-
-
-def _quantiles(title: str, about: str, metric: str, **options: int) -> Panel:
-    queries = [Query(_quantile(share, metric), f"p{share * 100:g}") for share in (0.5, 0.95)]
-    return curves(title, about, *queries, unit="s", **options)
-
-
-def _learned(name: str) -> str:
-    return f'max by (name) (spade_learner_last_update{{FILTER,name=~"{name}"}})'
-
-
-FAILED_CALLS = _rate("spade_rpc_seconds_count", "status", 'status!="OK"') + ELSE_NONE
-
-SHARES = curves(
-    "Valid, learnable and distinct",
-    "Shares of the last set: attempts that were admitted, environments with a win rate in [0.2, 0.8], distinct programs.",
-    ("max(spade_coordinator_valid_share{FILTER})", "valid"),
-    ("max(spade_coordinator_learnable_share{FILTER})", "learnable"),
-    ("max(spade_coordinator_distinct_share{FILTER})", "distinct"),
-    unit="percentunit",
-    low=0,
-    high=1,
-)
-RETURNS = curves(
-    "Mean return by arm",
-    "Of the last cycle; with a hint and without. Their distance is the regret that pays the designer.",
-    ("max by (arm) (spade_coordinator_return{FILTER})", "{{arm}}"),
-    ("max(spade_coordinator_regret{FILTER})", "regret"),
-)
-DIFFICULTY = curves(
-    "Difficulty",
-    "Mean number of actions with which the live environments' own solutions win.",
-    ("max(spade_coordinator_difficulty{FILTER})", "actions"),
-)
-
-OVERVIEW = Dashboard(
-    uid="spade-overview",
-    title="Spade / Overview",
-    about="How a run goes, at one glance.",
-    rows=(
-        (
-            "Run",
-            (
-                stat("Running", "Runs in progress.", ("sum(spade_coordinator_running{FILTER})", "runs")),
-                stat(
-                    "Cycles",
-                    "Since the coordinator started.",
-                    ("sum(spade_coordinator_cycles_total{FILTER})", "cycles"),
-                ),
-                stat(
-                    "Policy version",
-                    "That is sampled from.",
-                    ("max(spade_coordinator_policy_version{FILTER})", "version"),
-                ),
-                stat(
-                    "Since the last update",
-                    "Of the learner. Long silence raises SpadeNoLearnerStep.",
-                    ("time() - max(spade_learner_last_update_timestamp_seconds{FILTER})", "age"),
-                    unit="s",
-                ),
-                stat(
-                    "Isolation",
-                    "Sandbox pods by the level at which they isolate.",
-                    ("sum by (level) (spade_sandbox_isolation{FILTER} > 0)", "{{level}}"),
-                ),
-                stat(
-                    "Returns to a checkpoint",
-                    "After a service failed.",
-                    ("sum(spade_coordinator_recoveries_total{FILTER})", "recoveries"),
-                ),
-            ),
-        ),
-        ("Learning", (RETURNS, SHARES, DIFFICULTY)),
-        (
-            "Work",
-            (
-                curves(
-                    "Episodes",
-                    "Episodes a second by how they ended.",
-                    (_rate("spade_agent_episodes_total", "stop_reason"), "{{stop_reason}}"),
-                    unit="cps",
-                    stacked=True,
-                ),
-                curves(
-                    "Seconds of a cycle by stage",
-                    "Mean over the cycles of the last hour.",
-                    (
-                        "sum by (stage) (increase(spade_coordinator_stage_seconds_sum{FILTER}[1h])) / on () group_left () "
-                        "sum(increase(spade_coordinator_cycles_total{FILTER}[1h]))",
-                        "{{stage}}",
-                    ),
-                    unit="s",
-                    stacked=True,
-                ),
-                curves(
-                    "Calls, 95 % are faster",
-                    "Of calls that were served, streams of whole episodes and stages included.",
-                    (_quantile(0.95, "spade_rpc_seconds", "service"), "{{service}}"),
-                    unit="s",
-                ),
-            ),
-        ),
-        (
-            "Failures",
-            (
-                curves(
-                    "Errors", "In the last hour, by the boundary that failed.", _rare("spade_errors_total", "boundary")
-                ),
-                curves(
-                    "Void and repeated episodes",
-                    "In the last hour: void ones count in neither arm.",
-                    ("sum(increase(spade_coordinator_void_episodes_total{FILTER}[1h]))", "void"),
-                    ("sum(increase(spade_agent_retries_total{FILTER}[1h]))", "failed, played again"),
-                    ("sum(increase(spade_agent_replays_total{FILTER}[1h]))", "sandbox went away, played again"),
-                ),
-                curves(
-                    "Calls that failed",
-                    "Calls a second that did not end well, by status.",
-                    (FAILED_CALLS, "{{status}}"),
-                    unit="cps",
-                ),
-            ),
-        ),
-    ),
-)
-
-CURRICULUM = Dashboard(
-    uid="spade-curriculum",
-    title="Spade / Curriculum",
-    about="What the designer writes and how hard it is for the agent.",
-    rows=(
-        ("Outcome", (RETURNS, DIFFICULTY, SHARES)),
-        (
-            "Regret",
-            (
-                curves(
-                    "Distribution of regret",
-                    "Of environments evaluated in the last hour: 10, 50 and 90 % are lower.",
-                    *(
-                        Query(
-                            f"histogram_quantile({share}, sum by (le) (increase(spade_regret_value_bucket{{FILTER}}[1h])))",
-                            f"{share * 100:g} %",
-                        )
-                        for share in (0.1, 0.5, 0.9)
-                    ),
-                    low=-1,
-                    high=1,
-                ),
-                curves(
-                    "Evaluations",
-                    "Environments evaluated in the last hour, by outcome.",
-                    _rare("spade_regret_evaluations_total", "outcome"),
-                ),
-                curves(
-                    "Quarantined environments",
-                    "Whose own code failed in play.",
-                    ("sum(spade_sandbox_quarantined{FILTER})", "quarantined"),
-                ),
-            ),
-        ),
-        (
-            "Design",
-            (
-                curves(
-                    "Attempts",
-                    "Sources written in the last hour, by verdict.",
-                    _rare("spade_designer_attempts_total", "verdict"),
-                    stacked=True,
-                ),
-                curves(
-                    "Refusals by gate",
-                    "In the last hour: the gate that refused.",
-                    _rare("spade_designer_refusals_total", "gate"),
-                    stacked=True,
-                ),
-                curves(
-                    "Hints",
-                    "In the last hour, by outcome.",
-                    _rare("spade_designer_hints_total", "outcome"),
-                    stacked=True,
-                ),
-                curves(
-                    "Seconds of a round",
-                    "Mean of the last hour, by stage.",
-                    (
-                        "sum by (stage) (increase(spade_designer_round_seconds_sum{FILTER}[1h])) / "
-                        "sum by (stage) (increase(spade_designer_round_seconds_count{FILTER}[1h]))",
-                        "{{stage}}",
-                    ),
-                    unit="s",
-                ),
-                curves(
-                    "Seeds",
-                    "Earlier environments that prompts showed in the last hour.",
-                    _rare("spade_memory_seeds_total", "kind"),
-                ),
-                curves(
-                    "Shortened prompts",
-                    "Parts of prompts that did not fit, in the last hour.",
-                    _rare("spade_designer_shortened_total", "part"),
-                ),
-            ),
-        ),
-    ),
-)
 
 ENGINES = Dashboard(
     uid="spade-engines",
@@ -254,8 +28,8 @@ ENGINES = Dashboard(
                 curves(
                     "Tokens",
                     "A second.",
-                    (_rate("spade_agent_engine_tokens_total"), "sampled"),
-                    (_rate("spade_agent_engine_prompt_tokens_total"), "prompt"),
+                    (rate("spade_agent_engine_tokens_total"), "sampled"),
+                    (rate("spade_agent_engine_prompt_tokens_total"), "prompt"),
                 ),
                 curves(
                     "Sequences",
@@ -277,7 +51,7 @@ ENGINES = Dashboard(
                 curves(
                     "Forward passes",
                     "A second, by kind.",
-                    (_rate("spade_agent_engine_steps_total", "kind"), "{{kind}}"),
+                    (rate("spade_agent_engine_steps_total", "kind"), "{{kind}}"),
                     unit="cps",
                 ),
                 curves(
@@ -311,19 +85,19 @@ ENGINES = Dashboard(
                     "In the last hour, by role.",
                     ("sum by (role) (increase(spade_learner_tokens_total{FILTER}[1h]))", "{{role}}"),
                 ),
-                curves("Tokens a second", "Of the last update.", (_learned("tokens_per_second"), "{{name}}")),
-                curves("Loss", "Of the last update, by role.", (_learned("loss_.*"), "{{name}}")),
+                curves("Tokens a second", "Of the last update.", (learned("tokens_per_second"), "{{name}}")),
+                curves("Loss", "Of the last update, by role.", (learned("loss_.*"), "{{name}}")),
                 curves(
-                    "Gradient norm", "Of the last update: mean and largest.", (_learned("gradient_norm.*"), "{{name}}")
+                    "Gradient norm", "Of the last update: mean and largest.", (learned("gradient_norm.*"), "{{name}}")
                 ),
-                curves("Entropy", "Nats a token, of the last update.", (_learned("entropy_.*"), "{{name}}")),
+                curves("Entropy", "Nats a token, of the last update.", (learned("entropy_.*"), "{{name}}")),
                 curves(
                     "Clipped share and largest ratio",
                     "How far the policy moved from the one that sampled.",
-                    (_learned("clip_share_.*"), "{{name}}"),
-                    (_learned("ratio_max_.*"), "{{name}}"),
+                    (learned("clip_share_.*"), "{{name}}"),
+                    (learned("ratio_max_.*"), "{{name}}"),
                 ),
-                curves("Staleness", "Updates since the tokens were sampled.", (_learned("staleness_.*"), "{{name}}")),
+                curves("Staleness", "Updates since the tokens were sampled.", (learned("staleness_.*"), "{{name}}")),
                 curves(
                     "Groups without signal",
                     "Dropped in the last hour, by role: all their plays ended the same.",
@@ -379,7 +153,7 @@ SANDBOX = Dashboard(
                 curves(
                     "Episodes",
                     "A second, by how they ended.",
-                    (f"{_rate('spade_sandbox_episodes_total', 'end')}{ELSE_NONE}", "{{end}}"),
+                    (f"{rate('spade_sandbox_episodes_total', 'end')}{ELSE_NONE}", "{{end}}"),
                     unit="cps",
                     stacked=True,
                 ),
@@ -388,15 +162,15 @@ SANDBOX = Dashboard(
         (
             "Speed",
             (
-                _quantiles("Start of a sandbox", "Until its zygote answers.", "spade_sandbox_start_seconds"),
-                _quantiles(
+                quantiles("Start of a sandbox", "Until its zygote answers.", "spade_sandbox_start_seconds"),
+                quantiles(
                     "Start of a worker", "From asking until it says hello.", "spade_sandbox_worker_start_seconds"
                 ),
-                _quantiles("Admission", "All gates of one source.", "spade_sandbox_admission_seconds"),
+                quantiles("Admission", "All gates of one source.", "spade_sandbox_admission_seconds"),
                 curves(
                     "Calls, 95 % are faster",
                     "Of an episode, by operation.",
-                    (_quantile(0.95, "spade_sandbox_call_seconds", "operation"), "{{operation}}"),
+                    (quantile(0.95, "spade_sandbox_call_seconds", "operation"), "{{operation}}"),
                     unit="s",
                     width=24,
                 ),
@@ -420,19 +194,19 @@ SANDBOX = Dashboard(
                 curves(
                     "Replays",
                     "Episodes played again in another worker in the last hour, by what came of it.",
-                    _rare("spade_sandbox_replays_total", "outcome"),
+                    rare("spade_sandbox_replays_total", "outcome"),
                 ),
                 curves(
                     "Admissions",
                     "In the last hour: admitted, or the gate that refused.",
-                    _rare("spade_sandbox_admissions_total", "gate"),
+                    rare("spade_sandbox_admissions_total", "gate"),
                     stacked=True,
                 ),
-                curves("Faults", "In the last hour, by kind.", _rare("spade_sandbox_faults_total", "kind")),
+                curves("Faults", "In the last hour, by kind.", rare("spade_sandbox_faults_total", "kind")),
                 curves(
                     "Kills",
                     "In the last hour, by the limit that was broken.",
-                    _rare("spade_sandbox_kills_total", "reason"),
+                    rare("spade_sandbox_kills_total", "reason"),
                 ),
             ),
         ),
