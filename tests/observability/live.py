@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.error import HTTPError, URLError
@@ -99,32 +99,60 @@ class Prometheus:
         return [one["labels"]["component"] for one in targets if one["health"] != "up"]
 
 
-@contextmanager
-def process(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a command with its output in a file; it ends with the block."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with log.open("wb") as out:
-        running = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
-        try:
-            yield running
-        finally:
-            running.terminate()
+class Live:
+    """The processes by name, below one folder, and the Prometheus among them. ``close`` ends them all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.prometheus = Prometheus("")
+        self._commands: dict[str, list[str]] = {}
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, command: Sequence[str] = ()) -> None:
+        """Start a process, or one that was killed once more."""
+        self._commands.setdefault(name, list(command))
+        with (self.folder / f"{name}.log").open("ab") as out:
+            environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+            self._running[name] = subprocess.Popen(self._commands[name], stdout=out, stderr=out, env=environment)
+
+    def kill(self, name: str) -> None:
+        """Kill a process, as a node that fails does."""
+        self._running[name].kill()
+        self._running[name].wait(30)
+
+    def close(self) -> None:
+        """End all."""
+        for process in self._running.values():
+            process.terminate()
+        for process in self._running.values():
             try:
-                running.wait(60)
+                process.wait(60)
             except subprocess.TimeoutExpired:
-                running.kill()
-                running.wait(10)
+                process.kill()
+                process.wait(10)
+
+    def until(self, holds: Callable[[], object], seconds: float, otherwise: str) -> None:
+        """Return when ``holds()``; an AssertionError with the ends of all logs after ``seconds``."""
+        deadline = time.monotonic() + seconds
+        while not holds():
+            if time.monotonic() > deadline:
+                logs = "\n".join(
+                    f"--- {log.name}\n{log.read_text()[-1500:]}" for log in sorted(self.folder.glob("*.log"))
+                )
+                raise AssertionError(f"{otherwise}\n{logs}")
+            time.sleep(0.5)
 
 
 @contextmanager
-def live(folder: Path) -> Iterator[Prometheus]:
+def live(folder: Path) -> Iterator[Live]:
     """Start everything below ``folder``; yields once Prometheus answers."""
     ports = dict(zip(SERVICES, free_ports(len(SERVICES)), strict=True))
     scraped = dict(zip(SERVICES, free_ports(len(SERVICES)), strict=True))
     endpoints = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
     config = folder / "run.yaml"
     config.write_text(yaml.safe_dump({**SMALL, "endpoints": {**endpoints, "inference": endpoints["agent"]}}))
-    with ExitStack() as stack:
+    running = Live(folder)
+    try:
         for name in SERVICES:
             command = [sys.executable, "-m", f"spade_rl.{name}", "--preset=quickstart", f"--config={config}"]
             command += [
@@ -132,16 +160,18 @@ def live(folder: Path) -> Iterator[Prometheus]:
                 f"--address={endpoints[name]}",
                 f"--metrics-port={scraped[name]}",
             ]
-            stack.enter_context(process(command, folder / f"{name}.log"))
+            running.start(name, command)
         (port,) = free_ports(1)
         settings = folder / "prometheus.yaml"
         settings.write_text(yaml.safe_dump(_scraping(scraped)))
         command = [program("prometheus"), f"--config.file={settings}", f"--storage.tsdb.path={folder / 'series'}"]
         command += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"]
-        stack.enter_context(process(command, folder / "prometheus.log"))
-        prometheus = Prometheus(f"http://127.0.0.1:{port}")
-        until(prometheus.ready, 60, "Prometheus did not answer", folder)
-        yield prometheus
+        running.start("prometheus", command)
+        running.prometheus = Prometheus(f"http://127.0.0.1:{port}")
+        running.until(running.prometheus.ready, 60, "Prometheus did not answer")
+        yield running
+    finally:
+        running.close()
 
 
 def _scraping(ports: dict[str, int]) -> dict:
@@ -164,25 +194,17 @@ def _scraping(ports: dict[str, int]) -> dict:
     }
 
 
-def until(holds, seconds: float, otherwise: str, folder: Path) -> None:
-    """Return when ``holds()``; an AssertionError with the ends of all logs after ``seconds``."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            logs = "\n".join(f"--- {log.name}\n{log.read_text()[-1500:]}" for log in sorted(folder.glob("*.log")))
-            raise AssertionError(f"{otherwise}\n{logs}")
-        time.sleep(0.5)
-
-
 def main() -> int:
     """Run for a while, then run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("minutes", type=float)
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="spade-live-") as folder, live(Path(folder)) as prometheus:
+    with tempfile.TemporaryDirectory(prefix="spade-live-") as folder, live(Path(folder)) as running:
+        learned = "sum(spade_coordinator_cycles_total) > 0"
+        running.until(lambda: running.prometheus.values(learned), 300, "the run did not get going")
         time.sleep(60 * arguments.minutes)
-        command = [part.replace("{}", prometheus.url) for part in arguments.command]
+        command = [part.replace("{}", running.prometheus.url) for part in arguments.command]
         return subprocess.run(command, check=False).returncode
 
 

@@ -9,7 +9,7 @@ import re
 
 import pytest
 import yaml
-from live import live, until
+from live import live
 from queries import FILES, RULES, concrete, expressions, selectors
 
 from spade_rl.sandbox.runtime import describe_runtime
@@ -34,10 +34,10 @@ def running(tmp_path_factory):
     if not report.usable:
         pytest.skip(f"gVisor does not run here: {report.advice}")
     folder = tmp_path_factory.mktemp("live")
-    with live(folder) as prometheus:
+    with live(folder) as started:
         learned = "sum(spade_coordinator_cycles_total) > 3 and on () sum(spade_learner_updates_total) > 2"
-        until(lambda: prometheus.values(learned), 400, "the run did not get going", folder)
-        yield prometheus, folder
+        started.until(lambda: started.prometheus.values(learned), 400, "the run did not get going")
+        yield started
 
 
 def unanswered(prometheus, wanted):
@@ -45,42 +45,42 @@ def unanswered(prometheus, wanted):
 
 
 def test_every_service_is_scraped(running):
-    prometheus, folder = running
-    until(lambda: not prometheus.targets_down(), 60, "a service is not scraped", folder)
+    prometheus = running.prometheus
+    running.until(lambda: not prometheus.targets_down(), 60, "a service is not scraped")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_panel_answers(running, path):
-    prometheus, folder = running
+    prometheus = running.prometheus
     wanted = expressions(path)
     try:
         # Rates need a second scrape, and stages that come once a cycle their turn.
-        until(lambda: not unanswered(prometheus, wanted), 90, "", folder)
+        running.until(lambda: not unanswered(prometheus, wanted), 90, "")
     except AssertionError:
         missing = unanswered(prometheus, wanted)
         assert missing == []
 
 
 def test_every_rule_is_evaluated_and_every_record_answers(running):
-    prometheus, folder = running
+    prometheus = running.prometheus
     rules = prometheus.rules()
     assert rules
     assert [(rule["name"], rule.get("lastError")) for rule in rules if rule["health"] != "ok"] == []
     recorded = [rule["name"] for rule in rules if rule["type"] == "recording"]
-    until(lambda: not unanswered(prometheus, recorded), 60, f"of {recorded} not all answer", folder)
+    running.until(lambda: not unanswered(prometheus, recorded), 60, f"of {recorded} not all answer")
 
 
 def test_what_alerts_compare_is_there(running):
     """An alert is empty while all is well; what it is computed from is not."""
-    prometheus, folder = running
+    prometheus = running.prometheus
     for group in yaml.safe_load(RULES.read_text())["groups"]:
         for rule in group["rules"]:
             for metric in {metric for metric, _ in selectors(rule["expr"])} - UNSEEN:
-                until(lambda metric=metric: prometheus.answered(metric), 60, f"{metric} is not there", folder)
+                running.until(lambda metric=metric: prometheus.answered(metric), 60, f"{metric} is not there")
 
 
 def test_a_healthy_run_raises_no_alert_that_needs_no_patience(running):
-    prometheus, _ = running
+    prometheus = running.prometheus
     assert prometheus.firing() == set()
 
 
@@ -90,3 +90,31 @@ def test_panels_of_what_a_healthy_run_lacks_show_nothing_as_0():
             for metric, _labels in selectors(expression):
                 if metric in UNSEEN:
                     assert re.search(r"or on \(\) vector\(0\)$", expression), expression
+
+
+def total(prometheus, metric):
+    return sum(prometheus.values(f"sum({metric})"))
+
+
+def outage(running):
+    """Kill the sandbox while it is used; start another once somebody noticed; return when the run went on."""
+    prometheus = running.prometheus
+    cycles = total(prometheus, "spade_coordinator_cycles_total")
+    running.until(lambda: prometheus.values("sum(spade_sandbox_workers) > 0"), 60, "nothing is played")
+    running.kill("sandbox")
+    wanting = 'sum(spade_coordinator_wanted_workers) > 0 unless on () up{component="sandbox"} == 1'
+    running.until(lambda: prometheus.values(wanting), 60, "nobody wants a sandbox")
+    running.start("sandbox")
+    running.until(
+        lambda: total(prometheus, "spade_coordinator_cycles_total") > cycles + 1, 120, "the run does not go on"
+    )
+
+
+def test_a_sandbox_that_is_killed_costs_the_run_nothing(running):
+    """What it was doing is done again by the next: the run neither fails nor goes back, and no episode is void."""
+    watched = ("spade_coordinator_void_episodes_total", "spade_coordinator_recoveries_total")
+    before = [total(running.prometheus, metric) for metric in watched]
+    for _ in range(3):
+        outage(running)
+    assert [total(running.prometheus, metric) for metric in watched] == before
+    assert total(running.prometheus, "spade_agent_replays_total") > 0
