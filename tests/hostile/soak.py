@@ -44,7 +44,8 @@ IDLE_SECONDS = 60.0
 SETTLE_SECONDS = 20.0
 SHOWN = 50
 HONEST_SHARE, FAMILY_SHARE = 0.6, 0.7
-LEVELS = (6, 12)
+# Easier levels, and fewer words, make some that admission refuses: won by chance, or of too few instances.
+LEVELS, WORD_COUNT = (6, 12), 6
 WORDS = [
     "lamp",
     "stone",
@@ -107,14 +108,16 @@ def drawn(count: int, seed: int) -> Iterator[Case]:
     """Yield random cases; each source is another one."""
     rng = random.Random(seed)
     families = list(FAMILIES.values())
-    hostile = [case for case in HOSTILE_CASES if not (case.strong and target.ISOLATION != "gvisor")]
+    # Whatever is added to a source of nothing but space makes another case of it.
+    hostile = [
+        case for case in HOSTILE_CASES if case.source.strip() and not (case.strong and target.ISOLATION != "gvisor")
+    ]
     for number in range(count):
         if rng.random() >= HONEST_SHARE:
             yield _varied(rng.choice(hostile), number, rng)
         elif rng.random() < FAMILY_SHARE:
             family = rng.choice(families)
-            words = rng.sample(WORDS, rng.choice(family.runs))
-            source = write(family, words, rng.randint(*LEVELS), rng.randrange(STYLES))
+            source = write(family, rng.sample(WORDS, WORD_COUNT), rng.randint(*LEVELS), rng.randrange(STYLES))
             yield Case(
                 f"family {family.name} {number}",
                 f"{source}# {number}\n",
