@@ -1,6 +1,7 @@
 """The process of one sandbox: started so that it cannot outlive the service, watched, killed, cleaned up.
 
-Three ways to start the same zygote: in gVisor, under bubblewrap, or as a plain process. In each the process ends
+Four ways to start the same zygote: in gVisor, next to the service in a pod that runs under gVisor, under bubblewrap, or
+as a plain process. In each the process ends
 when the service does, however that ends: the kernel kills it (PR_SET_PDEATHSIG), and what it started ends with it.
 """
 
@@ -16,6 +17,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +29,7 @@ from spade_rl.errors import SandboxError
 from spade_rl.sandbox import bundle, guest
 from spade_rl.sandbox.limits import FIRST_USER, USERS, Limits
 from spade_rl.sandbox.rootfs import GUEST, PYTHON, Interpreter
-from spade_rl.sandbox.runtime import Runtime, die_with_parent
+from spade_rl.sandbox.runtime import Runtime, die_with_parent, pod_command
 
 DIAGNOSTICS_BYTES = 8192
 FOLDER_PREFIX = "spade-sandbox-"
@@ -79,11 +81,11 @@ class SandboxProcess:
         self._said = b""
         self._on_exit = on_exit
         self._loop = asyncio.get_running_loop()
-        self._pidfd = os.pidfd_open(process.pid)
         os.set_blocking(output, False)
         self._loop.add_reader(output, self._read)
-        self._loop.add_reader(self._pidfd, self._exited)
         self.ended = asyncio.Event()
+        # Not a pidfd: gVisor, which this service may run under, has none.
+        threading.Thread(target=self._wait, name=f"sandbox-{process.pid}", daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -111,11 +113,14 @@ class SandboxProcess:
         else:
             self._loop.remove_reader(self._output)
 
-    def _exited(self) -> None:
-        self._loop.remove_reader(self._pidfd)
-        self._read_rest()
+    def _wait(self) -> None:
         self._process.wait()
-        os.close(self._pidfd)
+        # Without a loop there is nobody left to tell.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._exited)
+
+    def _exited(self) -> None:
+        self._read_rest()
         os.close(self._output)
         if self._process.stdin is not None:
             self._process.stdin.close()
@@ -133,6 +138,8 @@ def setup_of(home: Home, name: str) -> GuestSetup:
     """Return what the zygote of sandbox ``name`` must know."""
     inside = tuple(bundle.guest_path(home.interpreter.version))
     match home.runtime.isolation:
+        case Isolation.GVISOR if home.runtime.pod:
+            return GuestSetup(FIRST_USER, False, True, True, "left", "/tmp", inside)
         case Isolation.GVISOR:
             return GuestSetup(FIRST_USER, True, False, False, "user", "/tmp", inside)
         case Isolation.BUBBLEWRAP:
@@ -158,6 +165,9 @@ def launch(home: Home, name: str, on_exit: Callable[[], None]) -> SandboxProcess
     sockets = socket_folder(home, name)
     environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(folder)}
     match home.runtime.isolation:
+        case Isolation.GVISOR if home.runtime.pod:
+            command = [*pod_command(home.root, sockets, home.limits.tmp_mb, bundle.guest_environment())]
+            command += [PYTHON, *bundle.PYTHON_ARGUMENTS, GUEST, bundle.SOCKET]
         case Isolation.GVISOR:
             config = bundle.oci_config(root=home.root, socket_folder=sockets, limits=home.limits)
             (folder / "config.json").write_text(json.dumps(config))
