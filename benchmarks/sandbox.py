@@ -254,7 +254,7 @@ async def measure(everyone: Sequence[Driver], plan: Plan, console: Console) -> N
     able = [driver for driver in everyone if not driver.contestant.problems]
 
     async def ask(driver: Driver, name: str, asked: dict[str, Any], until: float) -> None:
-        if time.monotonic() - began < until:
+        if not driver.runs or time.monotonic() - began < until:
             await driver.ask(name, asked)
         else:
             driver.contestant.skipped.add(name)
