@@ -104,11 +104,7 @@ def values_schema() -> Schema:
             "image": section(
                 base=TEXT,
                 tag=TEXT,
-                digests={
-                    "type": "object",
-                    "additionalProperties": False,
-                    "properties": {name: {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"} for name in SERVICES},
-                },
+                references=section(**{name: TEXT for name in SERVICES}),
                 pullPolicy=choice("Always", "IfNotPresent", "Never"),
                 pullSecrets={"type": "array", "items": TEXT},
             ),

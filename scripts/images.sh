@@ -31,6 +31,11 @@ while IFS='=' read -r name value; do
   arguments+=(--build-arg "$name=$value")
 done < <(env | grep -E '^PIP_(INDEX_URL|EXTRA_INDEX_URL|FIND_LINKS|CERT|DEFAULT_TIMEOUT|CONSTRAINT)=' || true)
 
+bases=()
+for target in runtime build project model; do
+  bases+=(--build-arg "${target^^}=$BASE-$target:$TAG")
+done
+
 build() { # FILE NAME [TARGET]
   local file=$1 name=$2 target=()
   [ -z "${3:-}" ] || target=(--target "$3")
@@ -39,9 +44,9 @@ build() { # FILE NAME [TARGET]
     local mounts=(-v /etc/ssl/certs:/etc/ssl/certs:ro)
     [ ! -d "${PIP_FIND_LINKS:-}" ] || mounts+=(-v "$PIP_FIND_LINKS:$PIP_FIND_LINKS:ro")
     buildah bud -q --layers --format docker "${mounts[@]}" "${arguments[@]}" "${target[@]}" \
-      --build-arg BASE="$BASE" --build-arg TAG="$TAG" -f "$file" -t "$name" . >/dev/null
+      "${bases[@]}" -f "$file" -t "$name" . >/dev/null
   else
-    docker build -q "${arguments[@]}" "${target[@]}" --build-arg BASE="$BASE" --build-arg TAG="$TAG" -f "$file" -t "$name" . >/dev/null
+    docker build -q "${arguments[@]}" "${target[@]}" "${bases[@]}" -f "$file" -t "$name" . >/dev/null
   fi
 }
 

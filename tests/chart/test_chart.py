@@ -180,7 +180,7 @@ def test_rights_are_those_of_the_hook_alone(rendered):
         ({"run": {"name": "a b"}}, "cannot name a run"),
         ({"tls": {"mode": "secrets"}}, "tls.secrets"),
         ({"sandbox": {"backend": "agent-sandbox"}, "autoscaling": {"mode": "hpa"}}, "keeps its own pool"),
-        ({"image": {"digests": {"agent": "latest"}}}, "agent"),
+        ({"image": {"references": {"agents": "x"}}}, "agents"),
     ],
 )
 def test_wrong_values_are_refused_by_name(render, values, message):

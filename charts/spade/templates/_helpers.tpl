@@ -57,9 +57,8 @@ coordinator: {port: 7007, kind: StatefulSet, files: true, calls: [memory, sandbo
 {{- end -}}
 
 {{- define "spade.image" -}}
-{{- $digest := get .root.Values.image.digests .service -}}
 {{- $name := printf "%s-%s:%s" .root.Values.image.base .service (default .root.Chart.AppVersion .root.Values.image.tag) -}}
-{{- if $digest }}{{ printf "%s@%s" $name $digest }}{{ else }}{{ $name }}{{ end -}}
+{{- default $name (get .root.Values.image.references .service) -}}
 {{- end -}}
 
 {{- define "spade.run" -}}{{ default .Release.Name .Values.run.name }}{{- end -}}
