@@ -61,7 +61,9 @@ def test_an_image_that_does_not_start_is_named(state: dict[str, Any], problem: s
 
 
 def test_a_runtime_that_is_not_there_is_seen_before_the_time_is_over() -> None:
-    text = 'Failed to create pod sandbox: no runtime for "runsc" is configured, unknown RuntimeHandler'
+    text = (
+        'Failed to create pod sandbox: unable to get OCI runtime for sandbox "1": no runtime for "runsc" is configured'
+    )
     found = progress(pod("Pending"), ["pulled", text])
     assert found is not None
     assert found.trouble == text

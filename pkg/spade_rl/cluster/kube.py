@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 # Seconds to connect, and to wait for an answer.
 TIMEOUT = (10, 30)
+# How the client words a WebSocket that was refused: the status, the headers, the body.
+_HANDSHAKE = re.compile(r"Handshake status (?P<status>\d+).*-\+-\+- (?P<body>.*)$", re.DOTALL)
 _EXTRA = "pip install 'spade-rl[cluster]'"
 
 
@@ -77,7 +80,7 @@ def asking(what: str, *, right: str = "") -> Iterator[None]:
     try:
         yield
     except ApiException as error:
-        raise translated(error.status, _reason(error), what, right) from error
+        raise _of_answer(error, what, right) from error
     except (HTTPError, OSError) as error:
         raise UnavailableError(
             f"cannot {what}: the cluster's API server does not answer ({_short(error)}). Is the cluster up, and the "
@@ -99,6 +102,35 @@ def translated(status: int | None, reason: str, what: str, right: str) -> SpadeE
     if status == 404:
         return ConfigurationError(f"cannot {what}: there is none ({reason})")
     return UnavailableError(f"cannot {what}: {reason}")
+
+
+@contextmanager
+def upgrading(what: str, *, right: str) -> Iterator[None]:
+    """Around calls that turn into a WebSocket; see ``asking``.
+
+    The client tells that a cluster refused one as an exception without a body, and fails over that in turn.
+    """
+    from kubernetes.client import ApiException
+
+    try:
+        with asking(what, right=right):
+            yield
+    except AttributeError as error:
+        if not isinstance(error.__context__, ApiException):
+            raise
+        raise _of_answer(error.__context__, what, right) from error
+
+
+def _of_answer(error: Any, what: str, right: str) -> SpadeError:
+    """Return the error for the client's exception, one that stands for a refused WebSocket among them."""
+    refusal = _HANDSHAKE.search(str(error.reason or ""))
+    if refusal is None:
+        return translated(error.status, _reason(error), what, right)
+    try:
+        message = json.loads(refusal["body"])["message"]
+    except (ValueError, KeyError, TypeError):
+        message = refusal["body"] or f"status {refusal['status']}"
+    return translated(int(refusal["status"]), _short(message), what, right)
 
 
 def _reason(error: Any) -> str:

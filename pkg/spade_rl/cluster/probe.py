@@ -28,6 +28,10 @@ _FATAL = (
     "CreateContainerConfigError",
     "RunContainerError",
 )
+# What containerd and CRI-O report of a handler that they do not know.
+_NO_RUNTIME = re.compile(
+    r"no runtime for|unknown runtime handler|failed to find runtime handler|RuntimeHandler", re.IGNORECASE
+)
 # What gVisor's kernel has said of itself in every release so far.
 _GVISOR_VERSION = re.compile(r"gvisor|Linux version 4\.4\.0 #1 SMP Sun Jan 10 15:06:54 PST 2016", re.IGNORECASE)
 
@@ -119,7 +123,7 @@ def progress(pod: dict[str, Any], events: Sequence[str]) -> Probe | None:
         return Probe(
             trouble=str(status.get("message") or status.get("reason") or "the pod failed"), problems=tuple(problems)
         )
-    unable = [text for text in events if "RuntimeHandler" in text or "runtime handler" in text]
+    unable = [text for text in events if _NO_RUNTIME.search(text)]
     if unable:
         return Probe(trouble=unable[-1], problems=tuple(problems))
     return None

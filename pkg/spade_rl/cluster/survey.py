@@ -68,6 +68,8 @@ def rights(wishes: Wishes, release: str) -> list[Right]:
     install = "helm install"
     found = [
         Right("list", "pods", why=run),
+        # A port-forward over a WebSocket asks for both.
+        Right("get", "pods", subresource="portforward", why=run),
         Right("create", "pods", subresource="portforward", why=run),
         Right("get", "secrets", name=f"{release}-client-tls", why=run),
         Right("create", "pods", why="the probe pod of this preflight"),
@@ -142,13 +144,13 @@ def read_cluster(connection: Connection, wishes: Wishes) -> Survey:
         used=None if pods is None else used_devices(map(api.sanitize_for_serialization, pods)),
         denied=tuple(right for right in rights(wishes, connection.release) if not _allows(connection, right)),
         installed=len(mine.items) if mine is not None else 0,
-        missing_secrets=tuple(
-            name
-            for name in wishes.pull_secrets
-            if _exists(lambda name=name: core.read_namespaced_secret(name, namespace, _request_timeout=TIMEOUT))
-            is False
-        ),
+        missing_secrets=tuple(name for name in wishes.pull_secrets if _secret_missing(connection, name)),
     )
+
+
+def _secret_missing(connection: Connection, name: str) -> bool:
+    core, namespace = connection.core, connection.namespace
+    return _exists(lambda: core.read_namespaced_secret(name, namespace, _request_timeout=TIMEOUT)) is False
 
 
 def used_devices(pods: Any) -> dict[tuple[str, str], int]:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from spade_rl.cluster.kube import TIMEOUT, Connection, asking
+from spade_rl.cluster.kube import TIMEOUT, Connection, upgrading
 from spade_rl.cluster.pods import CoordinatorPod
 from spade_rl.errors import SpadeError, UnavailableError
 
@@ -100,8 +100,8 @@ def port_forward(connection: Connection) -> Callable[[CoordinatorPod], Forward]:
     def forward(pod: CoordinatorPod) -> Forward:
         # A client of its own: the library changes it while it connects.
         core = client.CoreV1Api(client.ApiClient(configuration=connection.api.configuration))
-        with asking(
-            f"connect to the pod {pod.name}", right=f"create pods/portforward in the namespace {pod.namespace}"
+        with upgrading(
+            f"connect to the pod {pod.name}", right=f"get and create pods/portforward in the namespace {pod.namespace}"
         ):
             opened = portforward(
                 core.connect_get_namespaced_pod_portforward,
