@@ -97,7 +97,9 @@ spec:
         - {name: GRPC_DNS_RESOLVER, value: native}
         # Threads of torch that wait must not keep others from their cores.
         - {name: OMP_WAIT_POLICY, value: PASSIVE}
+        {{- if ne $service "sandbox" }}
         - {name: XDG_CACHE_HOME, value: /tmp/cache}
+        {{- end }}
         {{- with $root.Values.observability.traces.endpoint }}
         {{- if ne $service "sandbox" }}
         - {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: {{ . | quote }}}
