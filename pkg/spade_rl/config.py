@@ -144,7 +144,12 @@ class SandboxSection(Section):
     isolation: Isolation = Field(
         Isolation.GVISOR, description="Anything but gvisor is weaker, and every output says so."
     )
-    platform: Literal["auto", "systrap", "ptrace", "kvm"] = Field("auto", description="gVisor's platform.")
+    runtime: Literal["auto", "runsc", "pod"] = Field(
+        "auto",
+        description="How gVisor is had: the service starts runsc, or itself runs under gVisor, as a pod; auto finds out. "
+        "With pod it refuses to serve where it is not so.",
+    )
+    platform: Literal["auto", "systrap", "ptrace", "kvm"] = Field("auto", description="gVisor's platform, under runsc.")
     call_seconds: float = Field(2.0, gt=0, description="Deadline of one reset or step in the environment's code.")
     episode_seconds: float = Field(600.0, gt=0, description="An episode's worker ends after this time.")
     admission_seconds: float = Field(30.0, gt=0, description="Deadline of the whole admission of one source.")
@@ -156,6 +161,10 @@ class SandboxSection(Section):
     max_info_bytes: int = Field(65536, ge=64, description="A longer info, as JSON, is the environment's fault.")
     max_solution_steps: int = Field(256, ge=1, description="Actions that `solution()` may return.")
     max_sandboxes: int = Field(32, ge=1, description="Live sandboxes; the least recently used idle one makes room.")
+    idle_seconds: float = Field(1800.0, gt=0, description="A sandbox that nobody has used for so long ends.")
+    memory_mb: int | None = Field(
+        None, ge=128, description="Memory of all sandboxes beyond which idle ones end, those unused longest first."
+    )
     max_workers: int = Field(256, ge=2, description="Live episodes (an admission counts as two); more wait.")
     prefork: int = Field(
         4,

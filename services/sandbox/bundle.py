@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from spade_rl.sandbox.limits import Limits
-from spade_rl.sandbox.rootfs import GUEST, LIBRARIES, PYTHON, PYTHON_HOME
+from spade_rl.sandbox.rootfs import GUEST, LIBRARIES, PYTHON, PYTHON_HOME, SOCKET_FOLDER
 
-SOCKET_FOLDER = "/run/spade"
 SOCKET = f"{SOCKET_FOLDER}/host.sock"
 # Of the zygote alone: a worker loses them when it becomes another user.
 CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_CHOWN", "CAP_DAC_OVERRIDE")

@@ -28,7 +28,7 @@ from spade_rl.config import Isolation
 from spade_rl.errors import SandboxError
 from spade_rl.sandbox import bundle, guest
 from spade_rl.sandbox.limits import FIRST_USER, USERS, Limits
-from spade_rl.sandbox.rootfs import GUEST, PYTHON, Interpreter
+from spade_rl.sandbox.rootfs import GUEST, PYTHON, SOCKET_FOLDER, Interpreter
 from spade_rl.sandbox.runtime import Runtime, die_with_parent, pod_command
 
 DIAGNOSTICS_BYTES = 8192
@@ -101,6 +101,10 @@ class SandboxProcess:
         """End the sandbox with all that runs in it."""
         if self._process.returncode is None:
             self._process.kill()
+
+    def kill_after(self, seconds: float) -> None:
+        """Kill it if it has not ended by itself by then."""
+        self._loop.call_later(seconds, self.kill)
 
     def _read(self) -> None:
         try:
@@ -202,7 +206,7 @@ def _bubblewrap_arguments(home: Home, sockets: Path) -> list[str]:
     arguments = ["--unshare-all", "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
     arguments += ["--ro-bind", str(home.root), "/", "--proc", "/proc", "--dev", "/dev"]
     arguments += ["--size", str(home.limits.tmp_mb << 20), "--tmpfs", "/tmp"]
-    arguments += ["--bind", str(sockets), bundle.SOCKET_FOLDER]
+    arguments += ["--bind", str(sockets), SOCKET_FOLDER]
     for key, value in bundle.guest_environment().items():
         arguments += ["--setenv", key, value]
     return [*arguments, "--", PYTHON, *bundle.PYTHON_ARGUMENTS, GUEST, bundle.SOCKET]

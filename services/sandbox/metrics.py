@@ -13,6 +13,12 @@ WORKER_PROCESSES = Gauge(
 )
 WAITING = Gauge("spade_sandbox_waiting", "Episodes and admissions that wait for room.")
 ISOLATION = Gauge("spade_sandbox_isolation", "1 for the isolation level in use.", ["level"])
+MEMORY = Gauge("spade_sandbox_memory_bytes", "Memory of all sandboxes that hold a program, as the watchdog sees it.")
+EVICTIONS = Counter(
+    "spade_sandbox_evictions_total",
+    "Idle sandboxes ended for others: too many, too much memory, or too old.",
+    ["reason"],
+)
 SANDBOX_START_SECONDS = Histogram(
     "spade_sandbox_start_seconds",
     "From the start of a sandbox until its zygote answers.",

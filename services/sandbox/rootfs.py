@@ -25,7 +25,7 @@ import spade_rl
 from spade_rl.errors import ConfigurationError
 from spade_rl.sandbox import guest
 
-FORMAT = 5
+FORMAT = 6
 LDD_SECONDS = 60.0
 # A root that no service has used for so long is removed.
 UNUSED_SECONDS = 14 * 24 * 3600.0
@@ -33,6 +33,7 @@ PYTHON_HOME = "/opt/python"
 PYTHON = f"{PYTHON_HOME}/bin/python"
 LIBRARIES = "/opt/lib"
 GUEST = "/spade/guest/main.py"
+SOCKET_FOLDER = "/run/spade"
 # Mount points must exist: the runtime would otherwise create them on the host.
 _FOLDERS = ("proc", "sys", "dev", "tmp", "etc", "run/spade", "lib64", "lib", "spade/guest", "opt/lib", "opt/python/bin")
 # Not needed to run an environment, and large.
@@ -94,7 +95,7 @@ def fingerprint(interpreter: Interpreter) -> str:
         digest.update(file.read_bytes())
     for path in (interpreter.executable, interpreter.library, interpreter.extensions, interpreter.numpy):
         status = path.stat() if path is not None else None
-        digest.update(f"{path} {status and (status.st_mtime_ns, status.st_size)}\n".encode())
+        digest.update(f"{path} {status and (int(status.st_mtime), status.st_size)}\n".encode())
     return digest.hexdigest()[:16]
 
 
@@ -107,8 +108,8 @@ def ensure_rootfs(interpreter: Interpreter | None = None, *, folder: Path | None
     folder = folder or cache_folder()
     target = folder / f"rootfs-{fingerprint(interpreter)}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         if not target.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
             work = Path(tempfile.mkdtemp(prefix="baking-", dir=folder))
             try:
                 _bake(interpreter, work)
@@ -116,8 +117,9 @@ def ensure_rootfs(interpreter: Interpreter | None = None, *, folder: Path | None
                 _rename(work, target)
             finally:
                 shutil.rmtree(work, ignore_errors=True)
-        os.utime(target)
-        _remove_unused(folder, target)
+        if os.access(folder, os.W_OK):  # An image's is not this user's to change.
+            os.utime(target)
+            _remove_unused(folder, target)
     except (OSError, subprocess.SubprocessError) as error:
         raise ConfigurationError(
             f"cannot make the sandbox's root file system in {folder}: {error}. "
@@ -171,6 +173,7 @@ def _bake(interpreter: Interpreter, root: Path) -> None:
             _place(shared.resolve(), root / shared.parent.relative_to("/") / shared.name)
         elif not inside_packages:
             _place(shared.resolve(), root / LIBRARIES[1:] / shared.name)
+    (root / "dev/null").touch()  # A mount point too.
     (root / "etc/passwd").write_text("root:x:0:0::/:/bin/false\nnobody:x:65534:65534::/tmp:/bin/false\n")
     (root / "etc/group").write_text("root:x:0:\nnogroup:x:65534:\n")
     for file in guest_files():
@@ -181,7 +184,6 @@ def _bake(interpreter: Interpreter, root: Path) -> None:
     for path in root.rglob("*"):
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o755)
-    (root / "spade").chmod(0o700)
 
 
 def _place(source: Path, target: Path) -> None:

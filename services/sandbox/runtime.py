@@ -6,20 +6,26 @@ hang although its device is there. Nothing weaker than what was asked for is eve
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from spade_rl.config import Isolation, SandboxSection
 from spade_rl.errors import ConfigurationError
-from spade_rl.sandbox.rootfs import PYTHON, ensure_rootfs, running_interpreter
+from spade_rl.sandbox import guest
+from spade_rl.sandbox.rootfs import LIBRARIES, PYTHON, PYTHON_HOME, SOCKET_FOLDER, ensure_rootfs, running_interpreter
 
 PLATFORMS = ("systrap", "ptrace")
 PROBE_SECONDS = 20.0
+SYSLOG_ACTION_READ_ALL = 3
+KERNEL_LOG_BYTES = 1 << 14
 HOW_TO_GET_RUNSC = (
     "Install gVisor: `apt-get install runsc` (on Debian 12 from bookworm-backports), or follow the installation guide "
     "of gvisor.dev; `spade doctor` says what was found. To run generated code without gVisor, ask for it by name: "
@@ -35,6 +41,8 @@ class Runtime:
     # The program that isolates, with its version, as GetStatus says it.
     name: str
     command: tuple[str, ...] = ()
+    # Whether the service itself runs under gVisor, and sandboxes are processes next to it.
+    pod: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,13 @@ class RuntimeReport:
     def usable(self) -> bool:
         """Whether the default isolation works here."""
         return any(problem == "" for problem in self.platforms.values())
+
+
+def inside_gvisor() -> bool:
+    """Return whether this process runs under gVisor: whether that is what its kernel's log begins with."""
+    log = ctypes.create_string_buffer(KERNEL_LOG_BYTES)
+    length = ctypes.CDLL(None).klogctl(SYSLOG_ACTION_READ_ALL, log, len(log))
+    return length > 0 and re.match(rb"<\d+>\[ *0\.0+\] Starting gVisor", log.raw[:length]) is not None
 
 
 def is_rootless() -> bool:
@@ -132,6 +147,14 @@ def find_runtime(section: SandboxSection, root: Path, state: Path) -> Runtime:
                 "sandbox.isolation is bubblewrap, but `bwrap` is not installed (`apt-get install bubblewrap`)"
             )
         return Runtime(Isolation.BUBBLEWRAP, "bubblewrap", (tool,))
+    inside = inside_gvisor()
+    if section.runtime == "pod" and not inside:
+        raise ConfigurationError(
+            "sandbox.runtime is pod, but this service does not run under gVisor: give its pod the runtimeClassName of "
+            "gVisor's handler, or let it start sandboxes itself (`sandbox.runtime: runsc`)"
+        )
+    if section.runtime == "pod" or (section.runtime == "auto" and inside):
+        return _pod_runtime(root, state)
     runsc = shutil.which("runsc")
     if runsc is None:
         raise ConfigurationError(f"sandbox.isolation is gvisor, but `runsc` is not installed. {HOW_TO_GET_RUNSC}")
@@ -143,6 +166,34 @@ def find_runtime(section: SandboxSection, root: Path, state: Path) -> Runtime:
             return Runtime(Isolation.GVISOR, name, runsc_command(runsc, platform, state))
     tried = "; ".join(f"{platform}: {problem}" for platform, problem in problems.items())
     raise ConfigurationError(f"{runsc} ({runsc_version(runsc)}) starts no container here ({tried}). {HOW_TO_GET_RUNSC}")
+
+
+def pod_command(root: Path, sockets: Path, tmp_mb: int, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the command that makes ``root`` the whole file system of the command that follows it."""
+    names = (f"{name}={value}" for name, value in environment.items())
+    enter = str(Path(guest.__file__).with_name("enter.py"))
+    interpreter = str(running_interpreter().executable)
+    return (interpreter, "-I", "-S", "-B", enter, str(root), str(sockets), SOCKET_FOLDER, str(tmp_mb), *names)
+
+
+def _pod_runtime(root: Path, state: Path) -> Runtime:
+    """Return the runtime of a pod that runs under gVisor, or raise ConfigurationError."""
+    state.mkdir(exist_ok=True)
+    python = {"PYTHONHOME": PYTHON_HOME, "LD_LIBRARY_PATH": LIBRARIES}
+    command = [*die_with_parent(), *pod_command(root, state, 1, python), PYTHON, "-S", "-c", "print('works')"]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ConfigurationError(f"a sandbox cannot start in this pod: {error}") from error
+    if done.stdout.strip() != "works":
+        lines = done.stderr.strip().splitlines() or [f"ended with status {done.returncode}"]
+        raise ConfigurationError(
+            f"a sandbox cannot start in this pod, which runs under gVisor: {lines[-1][:500]}. Workers need user "
+            "namespaces, which gVisor gives unless the pod's seccomp profile forbids `unshare`."
+        )
+    return Runtime(Isolation.GVISOR, f"gVisor pod ({os.uname().release})", pod=True)
 
 
 def describe_runtime() -> RuntimeReport:

@@ -17,23 +17,26 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from spade_rl.errors import SandboxError
 from spade_rl.sandbox import metrics
-from spade_rl.sandbox.bundle import SOCKET_FOLDER
 from spade_rl.sandbox.frames import FrameReader, ProtocolViolation, encode
 from spade_rl.sandbox.launch import Home, SandboxProcess, launch, setup_of, socket_folder
 from spade_rl.sandbox.limits import USERS, EpisodeError, FaultKind, Origin
 from spade_rl.sandbox.prefork import Demand
 from spade_rl.sandbox.program import Program
-from spade_rl.sandbox.watchdog import MemoryGauge, open_gauge
+from spade_rl.sandbox.rootfs import SOCKET_FOLDER
+from spade_rl.sandbox.watchdog import Gauge, open_gauge
 from spade_rl.sandbox.worker import Worker
 
 START_SECONDS = 30.0
 SPAWN_SECONDS = 30.0
 HELLO_BYTES = 4096
 CONTROL_BYTES = 65536
+# How long a zygote in the service's pod may take to end its workers.
+END_SECONDS = 2.0
 # Forks that the zygote is asked for at once.
 FORKS = 4
 # After a fork that failed, nothing is forked ahead of need for a while.
@@ -99,7 +102,6 @@ class Sandbox:
     ) -> None:
         self.name = name
         self.program: Program | None = None
-        self.last_used = time.monotonic()
         self._home = home
         self._setup = setup_of(home, name)
         self._loop = asyncio.get_running_loop()
@@ -120,7 +122,7 @@ class Sandbox:
         self._to_end: list[int] = []
         self._to_ask: list[int] = []
         self._asking = False
-        self._memory: MemoryGauge | None = None
+        self._memory: Gauge | None = None
         self._lost: EpisodeError | None = None
         self.closed = asyncio.Event()
 
@@ -155,7 +157,9 @@ class Sandbox:
         if self._lost is not None:
             raise SandboxError(f"a sandbox could not start: {self._lost}")
         # Away from the loop: the process table is read once.
-        memory = await self._loop.run_in_executor(None, open_gauge, self._process.pid)
+        memory = await self._loop.run_in_executor(
+            None, partial(open_gauge, self._process.pid, pod=self._home.runtime.pod)
+        )
         if self._lost is not None:
             if memory is not None:
                 memory.close()
@@ -246,12 +250,18 @@ class Sandbox:
         """End workers that have waited in vain."""
         self.end_ahead(self._demand.surplus(time.monotonic(), len(self._waiting)))
 
-    def check_memory(self) -> None:
-        """Kill the sandbox if it uses more than its limit."""
-        if self._memory is None or self._lost is not None:
-            return
-        used, limit = self._memory.used_bytes(), self._home.limits.sandbox_memory_mb << 20
-        if used > limit:
+    def used_memory(self) -> int:
+        """Return the memory that it uses, in bytes; 0 if that is unknown. For any thread; blocks for milliseconds."""
+        memory = self._memory
+        if memory is not None:
+            with contextlib.suppress(OSError, ValueError):  # It has just ended.
+                return memory.used_bytes()
+        return 0
+
+    def limit_memory(self, used: int) -> None:
+        """Kill the sandbox if ``used`` is more than its limit."""
+        limit = self._home.limits.sandbox_memory_mb << 20
+        if used > limit and self._lost is None:
             metrics.KILLS.labels("sandbox_memory").inc()
             self._lose_as(
                 EpisodeError(
@@ -403,7 +413,11 @@ class Sandbox:
             self._memory.close()
             self._memory = None
         if self._process is not None:
-            self._process.kill()
+            if self._home.runtime.pod and self._control is not None:
+                # Its workers would become children of the pod's first process; it waits for them when it is hung up on.
+                self._process.kill_after(END_SECONDS)
+            else:
+                self._process.kill()
         if self._server is not None:
             self._server.close()
         if self._control is not None:

@@ -4,16 +4,31 @@ gVisor keeps the memory of everything in a sandbox in one file without a name ("
 to it are what the programs use, all workers together. What its kernel holds for them (the buffers of sockets and pipes,
 files and folders) is in the private memory of the process that has this file open. The service looks at both often; a
 sandbox over its limit is killed.
+
+In a pod that itself runs under gVisor neither can be seen: there the resident sizes of a zygote and its workers are
+added, what workers share with their zygote once.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
+from typing import Protocol
 
 POLL_SECONDS = 0.05
 MEMORY_FILE = "runsc-memory"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Gauge(Protocol):
+    """What tells how much memory one sandbox uses; it may block for milliseconds and be asked from any thread."""
+
+    def used_bytes(self) -> int:
+        """Return the memory that the sandbox uses now. Raises OSError once it is gone."""
+
+    def close(self) -> None:
+        """Let go of it."""
 
 
 class MemoryGauge:
@@ -40,6 +55,29 @@ class MemoryGauge:
         return (int(resident) - int(shared)) * _PAGE
 
 
+class ResidentGauge:
+    """What a zygote in the service's own pod and its children use."""
+
+    def __init__(self, pid: int) -> None:
+        self._zygote = pid
+
+    def used_bytes(self) -> int:
+        """Return the zygote's memory, and what each worker has besides."""
+        own = _resident(self._zygote)
+        total = own
+        for pid in Path(f"/proc/{self._zygote}/task/{self._zygote}/children").read_text().split():
+            with contextlib.suppress(OSError):
+                total += max(0, _resident(int(pid)) - own)
+        return total
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _resident(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+
+
 def _children() -> dict[int, list[int]]:
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
@@ -52,8 +90,10 @@ def _children() -> dict[int, list[int]]:
     return children
 
 
-def open_gauge(pid: int) -> MemoryGauge | None:
+def open_gauge(pid: int, *, pod: bool = False) -> Gauge | None:
     """Return the gauge of the sandbox that ``pid`` started, or None if its memory file cannot be found."""
+    if pod:
+        return ResidentGauge(pid)
     children = _children()
     waiting = [pid]
     while waiting:

@@ -29,8 +29,9 @@ class Children:
             time.sleep(0.001)
 
     def kill(self, pid: int) -> None:
-        """Kill a worker whose status is not known. As long as nobody waits for it, its number is nobody else's."""
-        os.kill(pid, SIGKILL)
+        """Kill a worker. As long as nobody has waited for it, its number is nobody else's."""
+        if pid not in self._ended:
+            os.kill(pid, SIGKILL)
 
     def wait(self, pid: int) -> None:
         """Wait until a worker that was killed is gone, with its group."""

@@ -23,6 +23,8 @@ MIB = 1 << 20
 # A user that no process has and no worker gets.
 NOBODY = 19_999
 STRAYS_ATTEMPTS = 1000
+# Processes and threads of all workers of a pod, with the service's own.
+SHARED_PROCESSES = 4096
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
@@ -94,9 +96,14 @@ class Confinement:
             self._die_with_parent()
         os.chdir(folder)
         os.environ["TMPDIR"] = os.environ["HOME"] = folder
-        _limit(resource.RLIMIT_NPROC, self._processes)
         # A second before the kill comes a signal that says why.
         _limit(resource.RLIMIT_CPU, self._cpu_seconds, more=1)
+        if self._namespaces is None:
+            _limit(resource.RLIMIT_NPROC, self._processes)
+        else:
+            # The kernel counts those of all workers together: this bounds what one can do to the pod.
+            _limit(resource.RLIMIT_NPROC, SHARED_PROCESSES)
+            self._namespaces.seal()
 
     def folder(self, user: int) -> str:
         """The folder of a worker, in the zygote's view."""

@@ -1,15 +1,17 @@
 """Namespaces for each worker, where users of their own cannot be had: in a pod that already runs under gVisor.
 
 The zygote is root in a user namespace that ``enter.py`` made, with a root file system in which there is nothing but
-the baked one. Each worker is the first process of its own process namespace, so that it sees no other process and
-its end is the end of all that it started; its files, network, System V objects and names are its own too. When it
-has made them, it drops every capability for good.
+the baked one, read-only. Each worker is the first process of its own process namespace, so that it sees no other
+process and its end is the end of all that it started; its files, network, System V objects and names are its own too.
+When it has made them, it drops every capability for good, and with them the system calls that could bring them back.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+
+from .seccomp import Filter
 
 CLONE_NEWNS = 0x0002_0000
 CLONE_NEWUTS = 0x0400_0000
@@ -38,6 +40,7 @@ class Namespaces:
             if self._libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
                 break  # The last that this kernel knows.
         self._call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        self._filter = Filter(self._libc)
 
     def before_fork(self) -> None:
         """Make the next child of the zygote the first process of a namespace."""
@@ -51,6 +54,10 @@ class Namespaces:
         self._call("mount", b"tmpfs", self._tmp, b"tmpfs", flags, self._options)
         header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
         self._call("capset", header, (ctypes.c_uint32 * 6)())
+
+    def seal(self) -> None:
+        """Forbid the system calls that could undo it; called last."""
+        self._filter.install()
 
     def _call(self, name: str, *arguments: object) -> None:
         if getattr(self._libc, name)(*arguments) != 0:

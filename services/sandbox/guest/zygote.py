@@ -40,14 +40,19 @@ class Zygote:
         self._children = Children(self._workers)
 
     def serve(self) -> None:
-        """Answer the host until it hangs up."""
-        self._say({"ready": sys.version.split()[0]})
-        while True:
-            try:
+        """Answer the host until it hangs up; then end all workers."""
+        try:
+            self._say({"ready": sys.version.split()[0]})
+            while True:
                 message = self._control.receive()[2]
-            except EOFError:
-                return
-            getattr(self, "do_" + message["do"])(message)
+                getattr(self, "do_" + message["do"])(message)
+        except (EOFError, ConnectionError):
+            return
+        finally:
+            for pid in self._workers.values():
+                self._children.kill(pid)
+            for pid in self._workers.values():
+                self._children.wait(pid)
 
     def _say(self, message: dict[str, Any]) -> None:
         self._control.send(0, 0, message)
