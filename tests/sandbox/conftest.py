@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,15 @@ async def weak() -> AsyncIterator[Pool]:
 
 
 @pytest.fixture
+def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where services make their folders, apart from all others on this machine; its path is short, for sockets."""
+    with tempfile.TemporaryDirectory(prefix="spade-") as name:
+        Path(name).chmod(0o711)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", name)
+        yield Path(name)
+
+
+@pytest.fixture
 def processes_naming() -> Callable[[str], list[int]]:
     """The living processes whose command line holds a text."""
 
@@ -81,3 +91,8 @@ def processes_naming() -> Callable[[str], list[int]]:
         return found
 
     return find
+
+
+@pytest.fixture(scope="session")
+def weak_section() -> SandboxSection:
+    return _section(Isolation.PROCESS)
