@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from tiny_policy import write_policy
@@ -79,12 +79,25 @@ async def open_engine() -> AsyncIterator[OpenEngine]:
         await engine.close()
 
 
+@asynccontextmanager
+async def _sandbox(folder: Path, name: str, *overrides: str) -> AsyncIterator[str]:
+    address = f"unix:{folder}/{name}.sock"
+    config = load_config(overrides=["sandbox={isolation: process, self_test: false}", *overrides])
+    async with serve_sandbox(config, run_dir=folder, address=address, endpoints=Endpoints()):
+        yield address
+
+
 @pytest.fixture
 async def sandbox_address(tmp_path: Path) -> AsyncIterator[str]:
     """Return where a sandbox listens that runs the tests' own environments in plain processes."""
-    address = f"unix:{tmp_path}/sandbox.sock"
-    config = load_config(overrides=["sandbox={isolation: process, self_test: false}"])
-    async with serve_sandbox(config, run_dir=tmp_path, address=address, endpoints=Endpoints()):
+    async with _sandbox(tmp_path, "sandbox") as address:
+        yield address
+
+
+@pytest.fixture
+async def doubting_sandbox(tmp_path: Path) -> AsyncIterator[str]:
+    """Return where a sandbox listens that plays every episode twice."""
+    async with _sandbox(tmp_path, "doubting", "sandbox.replay_share=1") as address:
         yield address
 
 

@@ -34,6 +34,7 @@ ENDLESS = COUNT.replace("self.turn == 3", "False")
 CUT = COUNT.replace("done, False", "False, done")
 RAISES = COUNT.replace("done = ", "1 / 0; done = ")
 NAN = COUNT.replace("0.25", "float('nan')")
+CHANCE = COUNT.replace('f"turn {self.turn}"', 'f"turn {random.random()}"')
 LONG = COUNT.replace('f"turn {self.turn}"', '"word " * 400')
 
 
@@ -108,6 +109,18 @@ async def test_the_environments_own_failure_is_void_and_not_the_agents(serve_age
         assert t.error
         assert t.episode_return == 0
         assert not t.sequences
+
+
+async def test_an_environment_that_does_not_repeat_itself_is_at_fault(serve_agent, doubting_sandbox):
+    channel = await serve_agent(sandbox=doubting_sandbox)
+    trajectories = await rollout(channel, request(COUNT, CHANCE))
+    assert [t.stop_reason for t in trajectories] == (
+        [trajectory_pb2.STOP_REASON_TERMINATED] * 4 + [trajectory_pb2.STOP_REASON_ENVIRONMENT_ERROR] * 4
+    )
+    # Once it is known, no more of its episodes are played.
+    assert {t.error.split(":")[0] for t in trajectories[4:]} <= {"replay", "quarantine"}
+    assert "showed another observation the second time" in trajectories[4].error
+    assert [t.error.split(":")[0] for t in await rollout(channel, request(CHANCE))] == ["quarantine"] * 4
 
 
 async def test_one_broken_environment_does_not_disturb_the_others(serve_agent):

@@ -229,6 +229,15 @@ async def test_who_breaks_the_protocol_is_played_no_more(stub: SandboxServiceStu
     assert (await status(stub)).quarantined[0].digest == source_digest(FORGES)
 
 
+async def test_what_one_episode_is_caught_at_voids_those_that_run(stub: SandboxServiceStub) -> None:
+    source = FORGES.replace("import os\n", 'import os\n        if action == "x": return "", 1.0, True, False, {}\n')
+    call = stub.Episode(timeout=60)
+    await ask(call, reset(source))
+    assert (await play(stub, source, "x")).step.results[0].reward == 1.0
+    assert (await play(stub, source, "forge")).fault.kind == "protocol"
+    assert (await ask(call, step("x"))).fault.kind == "quarantine"
+
+
 async def test_a_replay_waits_for_no_room(section: SandboxSection, tmp_path: Path) -> None:
     async with (
         served(section, tmp_path, replay_share=1.0, max_workers=2, queue_seconds=30.0) as found,
