@@ -27,6 +27,7 @@ import spade_rl
 from spade_rl.config import Isolation
 from spade_rl.errors import SandboxError
 from spade_rl.sandbox import bundle, guest
+from spade_rl.sandbox.cgroup import OVERHEAD_BYTES, Cgroup, Cgroups, find_cgroups, remove_stale_cgroups
 from spade_rl.sandbox.limits import FIRST_USER, USERS, Limits
 from spade_rl.sandbox.rootfs import GUEST, PYTHON, SOCKET_FOLDER, Interpreter
 from spade_rl.sandbox.runtime import Runtime, die_with_parent, pod_command
@@ -52,6 +53,8 @@ class Home:
     interpreter: Interpreter
     runtime: Runtime
     limits: Limits
+    # Where sandboxes get a cgroup each, if they do.
+    cgroups: Cgroups | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +76,16 @@ class SandboxProcess:
     """One running sandbox process. Make it with ``launch``."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], folder: Path, output: int, on_exit: Callable[[], None]
+        self,
+        process: subprocess.Popen[bytes],
+        folder: Path,
+        output: int,
+        on_exit: Callable[[], None],
+        cgroup: Cgroup | None,
     ) -> None:
         self._process = process
+        self._cgroup = cgroup
+        self._was_killed = False
         self._folder = folder
         self._output = output
         self._said = b""
@@ -96,6 +106,10 @@ class SandboxProcess:
         """Return the last line that the sandbox wrote before it served."""
         lines = self._said.decode(errors="replace").strip().splitlines()
         return lines[-1][:500] if lines else f"it ended with status {self._process.returncode}"
+
+    def out_of_memory(self) -> bool:
+        """Whether the kernel ended processes of it because of its cgroup's limit."""
+        return self._was_killed or (self._cgroup is not None and self._cgroup.killed())
 
     def kill(self) -> None:
         """End the sandbox with all that runs in it."""
@@ -122,6 +136,8 @@ class SandboxProcess:
         # Without a loop there is nobody left to tell.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._exited)
+        if self._cgroup is not None:
+            self._cgroup.remove()
 
     def _exited(self) -> None:
         self._read_rest()
@@ -183,10 +199,14 @@ def launch(home: Home, name: str, on_exit: Callable[[], None]) -> SandboxProcess
             environment.update(bundle.ENVIRONMENT)
             command = [str(home.interpreter.executable), *bundle.PYTHON_ARGUMENTS]
             command += [str(Path(guest.__file__).with_name("main.py")), str(sockets / "host.sock")]
+    cgroup, joining = None, tuple[str, ...]()
+    if home.cgroups is not None:
+        cgroup = home.cgroups.make(f"{home.folder.name}.{name}", (home.limits.sandbox_memory_mb << 20) + OVERHEAD_BYTES)
+        joining = cgroup.joining()
     read, write = os.pipe()
     try:
         process = subprocess.Popen(
-            [*die_with_parent(), *command],
+            [*die_with_parent(), *joining, *command],
             stdin=subprocess.PIPE,
             stdout=write,
             stderr=write,
@@ -196,10 +216,12 @@ def launch(home: Home, name: str, on_exit: Callable[[], None]) -> SandboxProcess
         )
     except BaseException:
         os.close(read)
+        if cgroup is not None:
+            cgroup.remove()
         raise
     finally:
         os.close(write)
-    return SandboxProcess(process, folder, read, on_exit)
+    return SandboxProcess(process, folder, read, on_exit, cgroup)
 
 
 def _bubblewrap_arguments(home: Home, sockets: Path) -> list[str]:
@@ -235,6 +257,9 @@ def remove_stale(base: Path) -> int:
         else:
             end_users_of(folder)
             shutil.rmtree(folder, ignore_errors=True)
+            cgroups = find_cgroups()
+            if cgroups is not None:
+                remove_stale_cgroups(cgroups, f"{folder.name}.")
             removed += 1
         finally:
             os.close(lock)

@@ -14,6 +14,9 @@ WORKER_PROCESSES = Gauge(
 WAITING = Gauge("spade_sandbox_waiting", "Episodes and admissions that wait for room.")
 ISOLATION = Gauge("spade_sandbox_isolation", "1 for the isolation level in use.", ["level"])
 MEMORY = Gauge("spade_sandbox_memory_bytes", "Memory of all sandboxes that hold a program, as the watchdog sees it.")
+MEMORY_HELD_BY = Gauge(
+    "spade_sandbox_memory_held_by", "1 for what bounds the memory of a whole sandbox: watchdog, cgroup.", ["by"]
+)
 EVICTIONS = Counter(
     "spade_sandbox_evictions_total",
     "Idle sandboxes ended for others: too many, too much memory, or too old.",

@@ -74,6 +74,8 @@ class Pool:
         for level in Isolation:
             metrics.ISOLATION.labels(level.value).set(level is self.isolation)
         metrics.WORKER_LIMIT.set(self._section.max_workers)
+        metrics.MEMORY_HELD_BY.labels("watchdog").set(self.isolation is Isolation.GVISOR)
+        metrics.MEMORY_HELD_BY.labels("cgroup").set(self._home.cgroups is not None)
         # The first sandbox proves that sandboxes start at all.
         blank = self._start_blank()
         try:

@@ -20,6 +20,7 @@ from pathlib import Path
 from spade_rl.config import Isolation, SandboxSection
 from spade_rl.errors import ConfigurationError
 from spade_rl.sandbox import guest
+from spade_rl.sandbox.cgroup import find_cgroups
 from spade_rl.sandbox.rootfs import LIBRARIES, PYTHON, PYTHON_HOME, SOCKET_FOLDER, ensure_rootfs, running_interpreter
 
 PLATFORMS = ("systrap", "ptrace")
@@ -213,4 +214,6 @@ def describe_runtime() -> RuntimeReport:
         advice.append(f"No platform of {runsc} works. {HOW_TO_GET_RUNSC}")
     if running_interpreter().numpy is None:
         advice.append("numpy is not installed: environments that import it will be refused (`pip install numpy`).")
-    return RuntimeReport(runsc, version, platforms, is_rootless(), bubblewrap, "memory-file watchdog", tuple(advice))
+    cgroups = find_cgroups()
+    memory = "memory-file watchdog" + ("" if cgroups is None else f", cgroups of version {cgroups.version}")
+    return RuntimeReport(runsc, version, platforms, is_rootless(), bubblewrap, memory, tuple(advice))

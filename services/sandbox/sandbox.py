@@ -262,14 +262,13 @@ class Sandbox:
         """Kill the sandbox if ``used`` is more than its limit."""
         limit = self._home.limits.sandbox_memory_mb << 20
         if used > limit and self._lost is None:
-            metrics.KILLS.labels("sandbox_memory").inc()
-            self._lose_as(
-                EpisodeError(
-                    Origin.ENVIRONMENT,
-                    FaultKind.MEMORY,
-                    f"all episodes of the environment together used more than {limit >> 20} MB",
-                )
-            )
+            self._lose_to_memory()
+
+    def _lose_to_memory(self) -> None:
+        metrics.KILLS.labels("sandbox_memory").inc()
+        most = self._home.limits.sandbox_memory_mb
+        message = f"all episodes of the environment together used more than {most} MB"
+        self._lose_as(EpisodeError(Origin.ENVIRONMENT, FaultKind.MEMORY, message))
 
     async def close(self) -> None:
         """End the sandbox and everything in it; return when the process is gone."""
@@ -325,7 +324,9 @@ class Sandbox:
         self._ask_zygote()
 
     def _hung_up(self, worker: Worker) -> None:
-        """A worker closed its connection: ask what became of it."""
+        """A worker closed its connection: ask what became of it, unless the kernel has begun to end the sandbox."""
+        if self._lost is None and self._process is not None and self._process.out_of_memory():
+            self._lose_to_memory()
         if worker in self._waiting:
             self._waiting.remove(worker)
         if worker.user in self._live:
@@ -403,6 +404,8 @@ class Sandbox:
         self.closed.set()
 
     def _lose(self, why: str) -> None:
+        if self._lost is None and self._process is not None and self._process.out_of_memory():
+            self._lose_to_memory()
         self._lose_as(EpisodeError(Origin.SANDBOX, FaultKind.SANDBOX, f"the sandbox was lost: {why}"))
 
     def _lose_as(self, error: EpisodeError) -> None:

@@ -16,6 +16,7 @@ from spade_rl.errors import ConfigurationError, UnavailableError
 from spade_rl.rpc import Server
 from spade_rl.sandbox import metrics
 from spade_rl.sandbox.admission import admit
+from spade_rl.sandbox.cgroup import find_cgroups
 from spade_rl.sandbox.episode import SEEDS, open_episode
 from spade_rl.sandbox.episode import Episode as RunningEpisode
 from spade_rl.sandbox.launch import Home, base_folder, end_users_of, make_folder, remove_stale
@@ -202,7 +203,10 @@ def _prepare(section: SandboxSection, base: Path, folder: Path) -> Home:
         _log.warning("removed what dead sandbox services had left", services=removed)
     interpreter = running_interpreter()
     root = ensure_rootfs(interpreter)
-    return Home(folder, root, interpreter, find_runtime(section, root, folder / "state"), limits_of(section))
+    runtime = find_runtime(section, root, folder / "state")
+    cgroups = None if runtime.pod else find_cgroups()
+    _log.info("the memory of sandboxes is watched", cgroup=None if cgroups is None else f"version {cgroups.version}")
+    return Home(folder, root, interpreter, runtime, limits_of(section), cgroups)
 
 
 @asynccontextmanager
