@@ -22,7 +22,8 @@ from typing import Any
 
 from spade_rl.errors import SandboxError
 from spade_rl.sandbox import metrics
-from spade_rl.sandbox.frames import FrameReader, ProtocolViolation, encode
+from spade_rl.sandbox.connections import Control, Peer
+from spade_rl.sandbox.frames import ProtocolViolation, encode
 from spade_rl.sandbox.launch import Home, SandboxProcess, launch, setup_of, socket_folder
 from spade_rl.sandbox.limits import USERS, EpisodeError, FaultKind, Origin
 from spade_rl.sandbox.prefork import Demand
@@ -33,8 +34,6 @@ from spade_rl.sandbox.worker import Worker
 
 START_SECONDS = 30.0
 SPAWN_SECONDS = 30.0
-HELLO_BYTES = 4096
-CONTROL_BYTES = 65536
 # How long a zygote in the service's pod may take to end its workers.
 END_SECONDS = 2.0
 # Forks that the zygote is asked for at once.
@@ -50,48 +49,6 @@ class _Live:
     user: int
     exit_status: asyncio.Future[int | None]
     worker: Worker | None = None
-
-
-class _Peer(asyncio.Protocol):
-    """A connection whose owner is not known yet: it becomes the control connection or a worker's."""
-
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
-        self._reader = FrameReader(HELLO_BYTES)
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        assert self._transport is not None
-        try:
-            frames = self._reader.feed(data)
-            if len(frames) == 1:
-                self._sandbox._introduced(self._transport, frames[0].message)
-            elif frames:
-                raise ProtocolViolation("more than one greeting")
-        except ProtocolViolation:
-            self._transport.abort()
-
-
-class _Control(asyncio.Protocol):
-    """The zygote's connection."""
-
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
-        self._reader = FrameReader(CONTROL_BYTES)
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            for frame in self._reader.feed(data):
-                self._sandbox._told(frame.message)
-        except (ProtocolViolation, KeyError, TypeError) as violation:
-            self._sandbox._lose(f"the zygote broke the protocol: {violation}")
-
-    def connection_lost(self, _exception: Exception | None) -> None:
-        self._sandbox._lose("the zygote hung up")
 
 
 class Sandbox:
@@ -173,7 +130,7 @@ class Sandbox:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(sockets / "host.sock"))
         (sockets / "host.sock").chmod(0o600)
-        self._server = await self._loop.create_unix_server(lambda: _Peer(self), sock=listener, backlog=512)
+        self._server = await self._loop.create_unix_server(lambda: Peer(self._introduced), sock=listener, backlog=512)
         self._process = launch(self._home, self.name, self._exited)
 
     async def load(self, program: Program) -> None:
@@ -285,7 +242,7 @@ class Sandbox:
             if not isinstance(message.get("ready"), str):
                 raise ProtocolViolation("the zygote did not greet")
             self._control = transport
-            transport.set_protocol(_Control(self))
+            transport.set_protocol(Control(self._told, self._lose))
             self._tell(
                 {
                     "do": "configure",
