@@ -49,7 +49,9 @@ def stubs() -> dict[str, str]:
         run_protoc(out, f"--python_out={out}", f"--pyi_out={out}", VALIDATE, *SOURCES)
         run_protoc(out, f"--grpc_python_out={out}", *SOURCES)
         return {
-            path.name: re.sub("^from (buf.validate|keda) import", "from spade_rl.v1 import", path.read_text(), flags=re.M)
+            path.name: re.sub(
+                "^from (buf.validate|keda) import", "from spade_rl.v1 import", path.read_text(), flags=re.M
+            )
             for path in sorted(out.rglob("*_pb2*.py*"))
         }
 

@@ -104,7 +104,7 @@ def values_schema() -> Schema:
             "image": section(
                 base=TEXT,
                 tag=TEXT,
-                references=section(**{name: TEXT for name in SERVICES}),
+                references=section(**dict.fromkeys(SERVICES, TEXT)),
                 pullPolicy=choice("Always", "IfNotPresent", "Never"),
                 pullSecrets={"type": "array", "items": TEXT},
             ),
