@@ -24,6 +24,8 @@ SMALL = {
     "regret": {"plays": 4},
     "run": {"cycles": CYCLES, "minutes": None},
     "evaluation": {"suite": "none"},
+    # There is no pod here: the service starts gVisor itself.
+    "sandbox": {"runtime": "runsc"},
     "learner": {"steps": 1, "epochs": 1},
 }
 RUN_SECONDS = 400

@@ -85,6 +85,9 @@ coordinator: {port: 7007, kind: StatefulSet, files: true, calls: [memory, sandbo
 {{- $config := deepCopy .Values.config -}}
 {{- $_ := set $config "endpoints" $endpoints -}}
 {{- $_ := set $config "tls" (eq .Values.tls.mode "off" | ternary (dict "mode" "off") (dict "mode" "mutual" "folder" "/srv/spade/tls")) -}}
+{{- /* A sandbox's pod is what gVisor isolates, and it drains for as long as Kubernetes lets it. */ -}}
+{{- $drain := max 0 (sub (int .Values.sandbox.terminationGracePeriodSeconds) 30) -}}
+{{- $_ := set $config "sandbox" (merge (default dict $config.sandbox) (dict "runtime" "pod" "drain_seconds" $drain)) -}}
 {{- if .Values.memory.urlSecret.name -}}
 {{- $_ := set $config "memory" (merge (dict "url_file" "/srv/spade/database/url") (default dict $config.memory)) -}}
 {{- end -}}
