@@ -9,7 +9,7 @@ itself) the watchdog is alone.
 from __future__ import annotations
 
 import contextlib
-import os
+import secrets
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,7 +97,7 @@ def find_cgroups(mount: Path = MOUNT, own: Path = Path("/proc/self/cgroup")) -> 
         parent = base / path.lstrip("/")
         found = Cgroups(parent if parent.is_dir() else base, 2 if two else 1)
         try:
-            found.make(f"spade-probe-{os.getpid()}", 64 << 20).remove()
+            found.make(f"spade-probe-{secrets.token_hex(4)}", 64 << 20).remove()
         except OSError:
             continue
         return found

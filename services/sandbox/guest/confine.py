@@ -47,6 +47,9 @@ class Confinement:
         self._libc: Any = None
         self._processes = int(limits["processes"])
         self._cpu_seconds = int(limits["cpu_seconds"])
+        self._strays = _STRAYS[message["strays"]]
+        if self._strays is _kill_orphans:
+            os.stat(f"/proc/self/task/{os.getpid()}/children")  # Fails here, loudly, on a kernel without it.
         null = os.open("/dev/null", os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)
@@ -61,7 +64,6 @@ class Confinement:
             from .namespaces import Namespaces
 
             self._namespaces = Namespaces(message["socket_folder"], self._tmp, int(limits["tmp_mb"]))
-        self._strays = _STRAYS[message["strays"]]
         # Inside gVisor or bubblewrap the end of the zygote ends everything; elsewhere a process must ask for it.
         if message["die_with_parent"]:
             import ctypes
