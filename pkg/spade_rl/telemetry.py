@@ -58,7 +58,7 @@ def _add_trace(_logger: object, _method: str, event: MutableMapping[str, Any]) -
     if trace is not None:
         context = trace.get_current_span().get_span_context()
         if context.is_valid:
-            event |= {"trace_id": f"{context.trace_id:032x}", "span_id": f"{context.span_id:016x}"}
+            event.update(trace_id=f"{context.trace_id:032x}", span_id=f"{context.span_id:016x}")
     return event
 
 

@@ -129,10 +129,11 @@ class Sandbox:
             try:
                 return await self._admit(request)
             except UnavailableError as error:
-                deadline = clock() + self._reachable_seconds if deadline is None else deadline
+                if deadline is None:
+                    deadline = clock() + self._reachable_seconds
+                    _log.warning("the sandbox went away, asking another", error=str(error))
                 if clock() >= deadline:
                     raise
-                _log.warning("the sandbox went away, asking another", error=str(error))
                 await asyncio.sleep(PAUSE_SECONDS)
 
     async def _admit(self, request: sandbox_pb2.AdmitRequest) -> tuple[Report, str]:

@@ -297,7 +297,9 @@ async def test_an_engine_that_does_not_answer(world: Any) -> None:
 
 async def test_a_sandbox_that_is_down_is_named(world: Any) -> None:
     world.script.say = lambda prompt, sampling: SUM.format(low=10)
-    await world.start(world.config(), sandbox=False)
+    config = world.config()
+    soon = config.sandbox.model_copy(update={"reachable_seconds": 1.0})
+    await world.start(config.model_copy(update={"sandbox": soon}), sandbox=False)
     with pytest.raises(SpadeError, match="sandbox"):
         await design(world, "count")
 

@@ -71,10 +71,10 @@ class Prometheus:
     def ready(self) -> bool:
         """Return whether it answers."""
         try:
-            self._get("status/buildinfo")
+            with urlopen(f"{self.url}/-/ready", timeout=5):
+                return True
         except (URLError, ConnectionError):
             return False
-        return True
 
     def values(self, expression: str) -> list[float]:
         """Return the values of an expression now."""

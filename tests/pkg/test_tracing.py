@@ -48,12 +48,9 @@ def collector(monkeypatch):
     server.stop(0)
 
 
-@pytest.fixture
-def lines(monkeypatch):
-    stream = io.StringIO()
-    monkeypatch.setattr("sys.stderr", stream)
-    configure_logging()
-    yield stream
+@pytest.fixture(autouse=True)
+def _restored():
+    yield
     structlog.contextvars.clear_contextvars()
     structlog.reset_defaults()
 
@@ -71,7 +68,10 @@ class Regret(regret_pb2_grpc.RegretServiceServicer):
             yield regret_pb2.EvaluateResponse(digest=environment.digest)
 
 
-async def test_calls_of_a_cycle_are_one_trace_and_logs_name_it(collector, lines, tmp_path):
+async def test_calls_of_a_cycle_are_one_trace_and_logs_name_it(collector, monkeypatch, tmp_path):
+    lines = io.StringIO()
+    monkeypatch.setattr("sys.stderr", lines)
+    configure_logging()
     with traced("regret"):
         server = Server(
             address=f"unix:{tmp_path}/s",
