@@ -114,10 +114,12 @@ class Services:
             response = await self._regret.Score(request, timeout=self._timeout)
         return list(response.rewards)
 
-    async def train(self, update: int, samples: Sequence[learner_pb2.Sample]) -> learner_pb2.TrainResponse:
-        """Have the learner make one update; returns the version that it published."""
+    async def train(
+        self, update: int, samples: Sequence[learner_pb2.Sample], *, seed: int
+    ) -> learner_pb2.TrainResponse:
+        """Have the learner make one update of a run with this seed; returns the version that it published."""
         requests = (
-            learner_pb2.TrainRequest(samples=chunk, update=update, total=len(samples))
+            learner_pb2.TrainRequest(samples=chunk, update=update, total=len(samples), run_seed=seed)
             for chunk in _chunks(samples, SAMPLES_PER_MESSAGE)
         )
         async with calling("learner"):

@@ -248,7 +248,7 @@ async def _learn(
         return state.policy_version, state.updates, {}
     context.events.progress(cycle=state.cycle, stage="learn", done=0, total=1)
     with watch.stage("learn"):
-        response = await context.services.train(state.updates, batch)
+        response = await context.services.train(state.updates, batch, seed=context.config.run.seed)
     with watch.stage("publish"):
         await context.services.load_version(response.policy_version, response.uri)
     return response.policy_version, state.updates + 1, dict(response.metrics)

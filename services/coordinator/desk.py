@@ -29,6 +29,7 @@ from spade_rl.telemetry import get_logger
 from spade_rl.v1 import coordinator_pb2
 
 RUNS, START, WANTED, EVENTS = "runs", "start", "coordinator.json", "events.jsonl"
+SETTLE_SECONDS = 20.0
 LIVE = (coordinator_pb2.RUN_STATE_RUNNING, coordinator_pb2.RUN_STATE_STOPPING)
 _ENDINGS = {
     "run_finished": coordinator_pb2.RUN_STATE_FINISHED,
@@ -146,7 +147,9 @@ class Desk:
         run_id, run = wanted
         if run:
             try:
-                self._launch(run_id, self._stored(run_id))
+                # A finished run only has to be told of.
+                if self.status(run_id).state != coordinator_pb2.RUN_STATE_FINISHED:
+                    self._launch(run_id, self._stored(run_id))
             except ConfigurationError as error:
                 self._refused[run_id] = str(error)
                 _log.error("the run cannot go on", run_id=run_id, error=str(error))
@@ -166,7 +169,7 @@ class Desk:
                 # Raises if the name is another run's.
                 prepare_run_dir(folder, config)
                 return self.status(run_id)
-            self._refuse_second(run_id)
+            await self._refuse_second(run_id)
             prepare_run_dir(folder, config)
             self._launch(run_id, config)
         return self.status(run_id)
@@ -178,7 +181,7 @@ class Desk:
             state = self.status(run_id).state
             if state == coordinator_pb2.RUN_STATE_FINISHED or (state in LIVE and self._live()):
                 return self.status(run_id)
-            self._refuse_second(run_id)
+            await self._refuse_second(run_id)
             self._launch(run_id, self._stored(run_id))
         return self.status(run_id)
 
@@ -209,8 +212,13 @@ class Desk:
         read_manifest(folder)
         return adopted(load_config(file=folder / CONFIG), self.config)
 
-    def _refuse_second(self, run_id: str) -> None:
-        if self._live() and self._run is not None:
+    async def _refuse_second(self, run_id: str) -> None:
+        if self._run is None or self._task is None:
+            return
+        if self._run.status not in LIVE:
+            # It has ended, and closes what it used.
+            await asyncio.wait([self._task], timeout=SETTLE_SECONDS)
+        if self._live():
             running = self._run.state.run_id
             raise CapacityError(
                 f"the run {running} is running and the services can serve one: wait for it, or `spade stop {running}`, "

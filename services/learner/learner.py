@@ -77,8 +77,8 @@ class Learner:
         """The engine's name."""
         return self._engine.name
 
-    def train(self, update: int, samples: Sequence[Sample]) -> Update:
-        """Make version ``update + 1`` from ``samples``.
+    def train(self, update: int, samples: Sequence[Sample], *, seed: int | None = None) -> Update:
+        """Make version ``update + 1`` from ``samples``; ``seed`` is the run's where it is not the configuration's.
 
         Without any signal in them the weights stay, and are published under the new number.
         """
@@ -100,7 +100,7 @@ class Learner:
             cap=settings.designer_scale_cap,
             normalise=settings.normalise_advantage,
         )
-        steps = self._plan(update, samples, shares)
+        steps = self._plan(update, samples, shares, self._config.run.seed if seed is None else seed)
         reports: list[StepReport] = []
         try:
             for batches in steps:
@@ -127,7 +127,7 @@ class Learner:
         if self._broken is not None:
             raise LearnerError(f"{self._broken}; load the last checkpoint before anything else")
 
-    def _plan(self, update: int, samples: Sequence[Sample], shares: Credit) -> list[list[MicroBatch]]:
+    def _plan(self, update: int, samples: Sequence[Sample], shares: Credit, seed: int) -> list[list[MicroBatch]]:
         """Return the micro-batches of every optimizer step that has any."""
         settings = self._config.learner
         used = [
@@ -139,7 +139,7 @@ class Learner:
             hand
             for epoch in range(settings.epochs)
             for hand in deal(
-                samples, used, steps=settings.steps, seed=derive_seed(self._config.run.seed, "update", update, epoch)
+                samples, used, steps=settings.steps, seed=derive_seed(seed, "update", update, epoch)
             )
         ]
         return [self._micro_batches(samples, shares, hand) for hand in hands if hand]

@@ -66,9 +66,9 @@ class LearnerServicer(learner_pb2_grpc.LearnerServiceServicer):
         self._training = True
         work: asyncio.Future[Update] | None = None
         try:
-            update, samples = await _collected(requests)
+            update, samples, seed = await _collected(requests)
             identify(update=update)
-            work = asyncio.ensure_future(self._run(lambda: self._learner.train(update, samples)))
+            work = asyncio.ensure_future(self._run(lambda: self._learner.train(update, samples, seed=seed)))
             work.add_done_callback(lambda _: setattr(self, "_training", False))
             done = await asyncio.shield(work)
         finally:
@@ -105,19 +105,19 @@ class LearnerServicer(learner_pb2_grpc.LearnerServiceServicer):
         )
 
 
-async def _collected(requests: AsyncIterator[learner_pb2.TrainRequest]) -> tuple[int, list[Sample]]:
-    """Return a stream's update and samples; a stream that is not whole is a LearnerError.
+async def _collected(requests: AsyncIterator[learner_pb2.TrainRequest]) -> tuple[int, list[Sample], int | None]:
+    """Return a stream's update, samples and run's seed if it names one; a stream that is not whole is a LearnerError.
 
     The client's leaving may reach the server as the end of the stream, so the number of samples decides.
     """
-    head: tuple[int, int] | None = None
+    head: tuple[int, int, int | None] | None = None
     samples: list[Sample] = []
     async for request in requests:
-        mine = (request.update, request.total)
+        mine = (request.update, request.total, request.run_seed if request.HasField("run_seed") else None)
         if head is not None and mine != head:
             raise ConfigurationError(
                 f"one stream names the updates {head[0]} and {mine[0]} with {head[1]} and {mine[1]} samples: "
-                "send one update a call, with the same update and total in every message"
+                "send one update a call, with the same update, total and run_seed in every message"
             )
         head = mine
         samples += [to_sample(message) for message in request.samples]
@@ -128,7 +128,7 @@ async def _collected(requests: AsyncIterator[learner_pb2.TrainRequest]) -> tuple
             f"the stream of update {head[0]} broke off: {len(samples)} samples came, its total is {head[1]}; "
             "nothing was trained, send it again"
         )
-    return head[0], samples
+    return head[0], samples, head[2]
 
 
 def _observe(update: Update) -> None:

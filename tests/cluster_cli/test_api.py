@@ -204,7 +204,7 @@ def test_a_port_forward_that_is_forbidden_or_leads_nowhere(
     allow(api_server, PODS, SECRET)
     refused(spade("--context", "guest", "status"), 2, "get and create pods/portforward in the namespace lab")
     # The pod's node does not exist.
-    refused(spade("--context", "admin", "status"), 1, "cannot connect to the pod spade-coordinator-0")
+    refused(spade("--context", "admin", "status"), 2, "cannot connect to the pod spade-coordinator-0", "nowhere")
 
 
 def test_the_preflight_reads_the_cluster(

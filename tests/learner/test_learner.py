@@ -72,6 +72,16 @@ def test_every_pass_takes_all_samples_again(make_config: Make, tmp_path: Path) -
     assert thrice["divergence_agent"] != once["divergence_agent"] or thrice["ratio_max_agent"] > once["ratio_max_agent"]
 
 
+def test_the_run_s_seed_deals_the_samples(make_config: Make, tmp_path: Path) -> None:
+    def norms(name: str, seed: int | None) -> float:
+        learner = build_learner(make_config(steps=3), tmp_path / name)
+        return learner.train(0, make_samples(1), seed=seed).metrics["gradient_norm_max"]
+
+    own = make_config().run.seed
+    assert norms("unset", None) == norms("same", own)
+    assert len({norms(str(seed), seed) for seed in range(own, own + 6)}) > 1
+
+
 def test_learning_raises_the_probability_of_what_paid(make_config: Make, tmp_path: Path) -> None:
     samples = [s for s in make_samples(0, designer=False) if s.group != "environment3/0"]
     learner = build_learner(make_config(loss="reinforce", learning_rate=1e-3), tmp_path)

@@ -87,7 +87,7 @@ async def test_a_second_update_at_the_same_time_is_refused(stub: Stub, monkeypat
     started, release = Event(), Event()
     train = Learner.train
 
-    def slow(self: Learner, update: int, samples: list[Sample]) -> object:
+    def slow(self: Learner, update: int, samples: list[Sample], *, seed: int | None) -> object:
         started.set()
         assert release.wait(60)
         return train(self, update, samples)

@@ -26,7 +26,7 @@ from spade_rl.v1 import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from spade_rl.v1 import trajectory_pb2 as spade__rl_dot_v1_dot_trajectory__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19spade_rl/v1/learner.proto\x12\x0bspade_rl.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cspade_rl/v1/trajectory.proto\"\xb4\x01\n\x06Sample\x12/\n\x08sequence\x18\x01 \x01(\x0b\x32\x15.spade_rl.v1.SequenceB\x06\xbaH\x03\xc8\x01\x01\x12+\n\x04role\x18\x02 \x01(\x0e\x32\x11.spade_rl.v1.RoleB\n\xbaH\x07\x82\x01\x04\x10\x01 \x00\x12\x19\n\x05group\x18\x03 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x02\x12\x18\n\x04unit\x18\x04 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x02\x12\x17\n\x06reward\x18\x05 \x01(\x01\x42\x07\xbaH\x04\x12\x02@\x01\"q\n\x0cTrainRequest\x12\x30\n\x07samples\x18\x01 \x03(\x0b\x32\x13.spade_rl.v1.SampleB\n\xbaH\x07\x92\x01\x04\x10\x80\x80\x04\x12\x17\n\x06update\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\x12\x16\n\x05total\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\"\x9e\x01\n\rTrainResponse\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x03\x12\x0b\n\x03uri\x18\x02 \x01(\t\x12\x38\n\x07metrics\x18\x03 \x03(\x0b\x32\'.spade_rl.v1.TrainResponse.MetricsEntry\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"0\n\x15SaveCheckpointRequest\x12\x17\n\x03uri\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80 \"0\n\x16SaveCheckpointResponse\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x03\"0\n\x15LoadCheckpointRequest\x12\x17\n\x03uri\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80 \"=\n\x16LoadCheckpointResponse\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x03\x12\x0b\n\x03uri\x18\x02 \x01(\t\"\x12\n\x10GetPolicyRequest\"H\n\x11GetPolicyResponse\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x03\x12\x0b\n\x03uri\x18\x02 \x01(\t\x12\x0e\n\x06\x65ngine\x18\x03 \x01(\t*?\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0e\n\nROLE_AGENT\x10\x01\x12\x11\n\rROLE_DESIGNER\x10\x02\x32\xd4\x02\n\x0eLearnerService\x12@\n\x05Train\x12\x19.spade_rl.v1.TrainRequest\x1a\x1a.spade_rl.v1.TrainResponse(\x01\x12Y\n\x0eSaveCheckpoint\x12\".spade_rl.v1.SaveCheckpointRequest\x1a#.spade_rl.v1.SaveCheckpointResponse\x12Y\n\x0eLoadCheckpoint\x12\".spade_rl.v1.LoadCheckpointRequest\x1a#.spade_rl.v1.LoadCheckpointResponse\x12J\n\tGetPolicy\x12\x1d.spade_rl.v1.GetPolicyRequest\x1a\x1e.spade_rl.v1.GetPolicyResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19spade_rl/v1/learner.proto\x12\x0bspade_rl.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cspade_rl/v1/trajectory.proto\"\xb4\x01\n\x06Sample\x12/\n\x08sequence\x18\x01 \x01(\x0b\x32\x15.spade_rl.v1.SequenceB\x06\xbaH\x03\xc8\x01\x01\x12+\n\x04role\x18\x02 \x01(\x0e\x32\x11.spade_rl.v1.RoleB\n\xbaH\x07\x82\x01\x04\x10\x01 \x00\x12\x19\n\x05group\x18\x03 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x02\x12\x18\n\x04unit\x18\x04 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x02\x12\x17\n\x06reward\x18\x05 \x01(\x01\x42\x07\xbaH\x04\x12\x02@\x01\"\x95\x01\n\x0cTrainRequest\x12\x30\n\x07samples\x18\x01 \x03(\x0b\x32\x13.spade_rl.v1.SampleB\n\xbaH\x07\x92\x01\x04\x10\x80\x80\x04\x12\x17\n\x06update\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\x12\x16\n\x05total\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\x12\x15\n\x08run_seed\x18\x04 \x01(\x03H\x00\x88\x01\x01\x42\x0b\n\t_run_seed\"\x9e\x01\n\rTrainResponse\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x03\x12\x0b\n\x03uri\x18\x02 \x01(\t\x12\x38\n\x07metrics\x18\x03 \x03(\x0b\x32\'.spade_rl.v1.TrainResponse.MetricsEntry\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"0\n\x15SaveCheckpointRequest\x12\x17\n\x03uri\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80 \"0\n\x16SaveCheckpointResponse\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x03\"0\n\x15LoadCheckpointRequest\x12\x17\n\x03uri\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80 \"=\n\x16LoadCheckpointResponse\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x03\x12\x0b\n\x03uri\x18\x02 \x01(\t\"\x12\n\x10GetPolicyRequest\"H\n\x11GetPolicyResponse\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x03\x12\x0b\n\x03uri\x18\x02 \x01(\t\x12\x0e\n\x06\x65ngine\x18\x03 \x01(\t*?\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0e\n\nROLE_AGENT\x10\x01\x12\x11\n\rROLE_DESIGNER\x10\x02\x32\xd4\x02\n\x0eLearnerService\x12@\n\x05Train\x12\x19.spade_rl.v1.TrainRequest\x1a\x1a.spade_rl.v1.TrainResponse(\x01\x12Y\n\x0eSaveCheckpoint\x12\".spade_rl.v1.SaveCheckpointRequest\x1a#.spade_rl.v1.SaveCheckpointResponse\x12Y\n\x0eLoadCheckpoint\x12\".spade_rl.v1.LoadCheckpointRequest\x1a#.spade_rl.v1.LoadCheckpointResponse\x12J\n\tGetPolicy\x12\x1d.spade_rl.v1.GetPolicyRequest\x1a\x1e.spade_rl.v1.GetPolicyResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -55,28 +55,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SAVECHECKPOINTREQUEST'].fields_by_name['uri']._serialized_options = b'\272H\007r\005\020\001\030\200 '
   _globals['_LOADCHECKPOINTREQUEST'].fields_by_name['uri']._loaded_options = None
   _globals['_LOADCHECKPOINTREQUEST'].fields_by_name['uri']._serialized_options = b'\272H\007r\005\020\001\030\200 '
-  _globals['_ROLE']._serialized_start=867
-  _globals['_ROLE']._serialized_end=930
+  _globals['_ROLE']._serialized_start=904
+  _globals['_ROLE']._serialized_end=967
   _globals['_SAMPLE']._serialized_start=102
   _globals['_SAMPLE']._serialized_end=282
-  _globals['_TRAINREQUEST']._serialized_start=284
-  _globals['_TRAINREQUEST']._serialized_end=397
-  _globals['_TRAINRESPONSE']._serialized_start=400
-  _globals['_TRAINRESPONSE']._serialized_end=558
-  _globals['_TRAINRESPONSE_METRICSENTRY']._serialized_start=512
-  _globals['_TRAINRESPONSE_METRICSENTRY']._serialized_end=558
-  _globals['_SAVECHECKPOINTREQUEST']._serialized_start=560
-  _globals['_SAVECHECKPOINTREQUEST']._serialized_end=608
-  _globals['_SAVECHECKPOINTRESPONSE']._serialized_start=610
-  _globals['_SAVECHECKPOINTRESPONSE']._serialized_end=658
-  _globals['_LOADCHECKPOINTREQUEST']._serialized_start=660
-  _globals['_LOADCHECKPOINTREQUEST']._serialized_end=708
-  _globals['_LOADCHECKPOINTRESPONSE']._serialized_start=710
-  _globals['_LOADCHECKPOINTRESPONSE']._serialized_end=771
-  _globals['_GETPOLICYREQUEST']._serialized_start=773
-  _globals['_GETPOLICYREQUEST']._serialized_end=791
-  _globals['_GETPOLICYRESPONSE']._serialized_start=793
-  _globals['_GETPOLICYRESPONSE']._serialized_end=865
-  _globals['_LEARNERSERVICE']._serialized_start=933
-  _globals['_LEARNERSERVICE']._serialized_end=1273
+  _globals['_TRAINREQUEST']._serialized_start=285
+  _globals['_TRAINREQUEST']._serialized_end=434
+  _globals['_TRAINRESPONSE']._serialized_start=437
+  _globals['_TRAINRESPONSE']._serialized_end=595
+  _globals['_TRAINRESPONSE_METRICSENTRY']._serialized_start=549
+  _globals['_TRAINRESPONSE_METRICSENTRY']._serialized_end=595
+  _globals['_SAVECHECKPOINTREQUEST']._serialized_start=597
+  _globals['_SAVECHECKPOINTREQUEST']._serialized_end=645
+  _globals['_SAVECHECKPOINTRESPONSE']._serialized_start=647
+  _globals['_SAVECHECKPOINTRESPONSE']._serialized_end=695
+  _globals['_LOADCHECKPOINTREQUEST']._serialized_start=697
+  _globals['_LOADCHECKPOINTREQUEST']._serialized_end=745
+  _globals['_LOADCHECKPOINTRESPONSE']._serialized_start=747
+  _globals['_LOADCHECKPOINTRESPONSE']._serialized_end=808
+  _globals['_GETPOLICYREQUEST']._serialized_start=810
+  _globals['_GETPOLICYREQUEST']._serialized_end=828
+  _globals['_GETPOLICYRESPONSE']._serialized_start=830
+  _globals['_GETPOLICYRESPONSE']._serialized_end=902
+  _globals['_LEARNERSERVICE']._serialized_start=970
+  _globals['_LEARNERSERVICE']._serialized_end=1310
 # @@protoc_insertion_point(module_scope)

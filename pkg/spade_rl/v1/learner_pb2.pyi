@@ -33,14 +33,16 @@ class Sample(_message.Message):
     def __init__(self, sequence: _Optional[_Union[_trajectory_pb2.Sequence, _Mapping]] = ..., role: _Optional[_Union[Role, str]] = ..., group: _Optional[str] = ..., unit: _Optional[str] = ..., reward: _Optional[float] = ...) -> None: ...
 
 class TrainRequest(_message.Message):
-    __slots__ = ("samples", "update", "total")
+    __slots__ = ("samples", "update", "total", "run_seed")
     SAMPLES_FIELD_NUMBER: _ClassVar[int]
     UPDATE_FIELD_NUMBER: _ClassVar[int]
     TOTAL_FIELD_NUMBER: _ClassVar[int]
+    RUN_SEED_FIELD_NUMBER: _ClassVar[int]
     samples: _containers.RepeatedCompositeFieldContainer[Sample]
     update: int
     total: int
-    def __init__(self, samples: _Optional[_Iterable[_Union[Sample, _Mapping]]] = ..., update: _Optional[int] = ..., total: _Optional[int] = ...) -> None: ...
+    run_seed: int
+    def __init__(self, samples: _Optional[_Iterable[_Union[Sample, _Mapping]]] = ..., update: _Optional[int] = ..., total: _Optional[int] = ..., run_seed: _Optional[int] = ...) -> None: ...
 
 class TrainResponse(_message.Message):
     __slots__ = ("policy_version", "uri", "metrics")
