@@ -138,9 +138,7 @@ class Learner:
         hands = [
             hand
             for epoch in range(settings.epochs)
-            for hand in deal(
-                samples, used, steps=settings.steps, seed=derive_seed(seed, "update", update, epoch)
-            )
+            for hand in deal(samples, used, steps=settings.steps, seed=derive_seed(seed, "update", update, epoch))
         ]
         return [self._micro_batches(samples, shares, hand) for hand in hands if hand]
 
