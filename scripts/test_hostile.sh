@@ -3,11 +3,14 @@
 #
 #   scripts/test_hostile.sh [ARGUMENTS OF PYTEST...]
 #
-# With SPADE_TEST_SANDBOX=HOST:PORT, a service that runs already is tested instead, once.
+# SPADE_TEST_PLATFORM=systrap or ptrace leaves out the other, SPADE_TEST_USER=self or ordinary the other user. With
+# SPADE_TEST_SANDBOX=HOST:PORT, a service that runs already is tested instead, once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export OMP_NUM_THREADS=1
 status=0
+platforms=${SPADE_TEST_PLATFORM:-systrap ptrace}
+users=${SPADE_TEST_USER:-self ordinary}
 
 attempt() {
   printf '\n== hostile suite: %s\n' "$1" >&2
@@ -18,11 +21,13 @@ attempt() {
 if [ -n "${SPADE_TEST_SANDBOX:-}" ]; then
   exec .venv/bin/pytest tests/hostile "$@"
 fi
-for platform in systrap ptrace; do
-  attempt "$platform, $(id -un)" env SPADE_TEST_PLATFORM=$platform .venv/bin/pytest tests/hostile "$@"
-done
+if [[ $users == *self* ]]; then
+  for platform in $platforms; do
+    attempt "$platform, $(id -un)" env SPADE_TEST_PLATFORM="$platform" .venv/bin/pytest tests/hostile "$@"
+  done
+fi
 
-if [ "$(id -u)" = 0 ]; then
+if [[ $users == *ordinary* && $(id -u) = 0 ]]; then
   home=$(mktemp -d /tmp/spade-user-XXXXXX)
   trap 'rm -rf "$home"' EXIT
   chown nobody: "$home"
@@ -41,8 +46,8 @@ if [ "$(id -u)" = 0 ]; then
   fi
   packages=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   run_pytest='import site, sys, runpy; site.addsitedir(sys.argv.pop(1)); runpy.run_module("pytest", run_name="__main__")'
-  for platform in systrap ptrace; do
-    attempt "$platform, an ordinary user" as_user env SPADE_TEST_PLATFORM=$platform \
+  for platform in $platforms; do
+    attempt "$platform, an ordinary user" as_user env SPADE_TEST_PLATFORM="$platform" \
       "$python" -S -c "$run_pytest" "$packages" -p no:cacheprovider tests/hostile "$@"
   done
 fi
