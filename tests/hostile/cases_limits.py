@@ -191,10 +191,10 @@ CASES: tuple[Case, ...] = (
                         except BlockingIOError: pass
                 except OSError: pass
                 time.sleep(3600)
-            time.sleep(0.7)
+            time.sleep(0.3)
             """),
         ends=frozenset({"memory"}),
-        batches=(("go",),) * 14,
+        batches=(("go",),) * 32,
         strong=True,
     ),
     # --- processes ----------------------------------------------------------------------------------------------

@@ -4,8 +4,9 @@
 
 Every environment is a variant of a case of this suite, or of a family of the nano model; each is admitted, played, or
 both, and must come out as its case says. Then the service is stopped: there must be as many processes, descriptors,
-mounts, containers, folders and temporary files as before it started. The service is the one that ``target`` names; of
-one that runs elsewhere only its status can be seen. Interrupted (SIGINT), it judges what it has done so far.
+mounts, containers, folders and temporary files as before it started, and no cgroup of it. The service is the one that
+``target`` names; of one that runs elsewhere only its status can be seen. Interrupted (SIGINT), it judges what it has
+done so far.
 
 Exit status: 0 passed, 1 failed.
 """
@@ -36,6 +37,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from trial import Outcome, evaluate, problem
 
 from spade_rl.nano.families import FAMILIES, STYLES, write
+from spade_rl.sandbox.cgroup import find_cgroups
 from spade_rl.sandbox.launch import FOLDER_PREFIX, base_folder
 from spade_rl.v1 import sandbox_pb2
 from spade_rl.v1.sandbox_pb2_grpc import SandboxServiceStub
@@ -44,6 +46,9 @@ IDLE_SECONDS = 60.0
 SETTLE_SECONDS = 20.0
 SHOWN = 50
 HONEST_SHARE, FAMILY_SHARE = 0.6, 0.7
+# What ends by running into a limit uses a core for a second; there are fewer of it than of others, by this factor.
+SLOW_SHARE = 0.25
+CALL_SECONDS = 1.0
 # Easier levels, and fewer words, make some that admission refuses: won by chance, or of too few instances.
 LEVELS, WORD_COUNT = (6, 12), 6
 WORDS = [
@@ -112,9 +117,10 @@ def drawn(count: int, seed: int) -> Iterator[Case]:
     hostile = [
         case for case in HOSTILE_CASES if case.source.strip() and not (case.strong and target.ISOLATION != "gvisor")
     ]
+    weights = [SLOW_SHARE if case.ends & {"deadline", "memory"} else 1.0 for case in hostile]
     for number in range(count):
         if rng.random() >= HONEST_SHARE:
-            yield _varied(rng.choice(hostile), number, rng)
+            yield _varied(rng.choices(hostile, weights)[0], number, rng)
         elif rng.random() < FAMILY_SHARE:
             family = rng.choice(families)
             source = write(family, rng.sample(WORDS, WORD_COUNT), rng.randint(*LEVELS), rng.randrange(STYLES))
@@ -147,7 +153,7 @@ def count_left() -> Left:
         children = [pid for pid, parent in parents.items() if parent == current]
         descendants += len(children)
         waiting += children
-    folders = [folder for folder in base_folder().glob(f"*{FOLDER_PREFIX}*") if _is_ours(folder)]
+    folders = _folders()
     temporary = [
         path for path in Path(tempfile.gettempdir()).iterdir() if path.name.startswith("spade-") and _is_ours(path)
     ]
@@ -159,6 +165,16 @@ def count_left() -> Left:
         folders=len(folders),
         temporary_files=len(temporary),
     )
+
+
+def _folders() -> list[Path]:
+    return [folder for folder in base_folder().glob(f"*{FOLDER_PREFIX}*") if _is_ours(folder)]
+
+
+def _cgroups_of(services: list[str]) -> int:
+    """Count the memory cgroups of the services that had folders of these names."""
+    cgroups = find_cgroups()
+    return 0 if cgroups is None else sum(len(list(cgroups.parent.glob(f"{name}.*"))) for name in services)
 
 
 STARTED = time.time()
@@ -191,10 +207,11 @@ def _descends(pid: int) -> bool:
     return False
 
 
-def differences(before: Left, after: Left) -> list[str]:
-    """Say of what there is more or less than before."""
+def differences(before: Left, after: Left, cgroups: int = 0) -> list[str]:
+    """Say of what there is more or less than before, and whether there are ``cgroups`` of services that have ended."""
     earlier, later = asdict(before), asdict(after)
-    return [f"{name}: {earlier[name]} before, {later[name]} after" for name in earlier if earlier[name] != later[name]]
+    said = [f"{name}: {earlier[name]} before, {later[name]} after" for name in earlier if earlier[name] != later[name]]
+    return [*said, f"cgroups: {cgroups} left"] if cgroups else said
 
 
 class Soak:
@@ -216,11 +233,11 @@ class Soak:
     async def run(self) -> Result:
         """Try all cases against a fresh service, and look for what it leaves."""
         # What is made once and stays (threads of gRPC, the root file system) is made before anything is counted.
-        async with target.opened() as stub:
+        async with target.opened(CALL_SECONDS) as stub:
             await evaluate(stub, Case("first", HONEST, ends=frozenset({PLAYS})))
         before = count_left()
         began, memory = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        async with target.opened() as stub:
+        async with target.opened(CALL_SECONDS) as stub:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._concurrency):
                     group.create_task(self._try_cases(stub))
@@ -230,9 +247,10 @@ class Soak:
                 self._judge(case, await evaluate(stub, case))
             self.result.seconds = time.monotonic() - began
             await self._look(stub)
+            services = [folder.name for folder in _folders()]
         self.result.growth_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024
         if not target.ADDRESS:
-            await self._compare(before)
+            await self._compare(before, services)
         self.result.gates, self.result.faults = dict(self._gates), dict(self._faults)
         self.result.environments_per_second = self.result.done / self.result.seconds
         return self.result
@@ -275,9 +293,9 @@ class Soak:
                 return
             await asyncio.sleep(0.05)
 
-    async def _compare(self, before: Left) -> None:
+    async def _compare(self, before: Left, services: list[str]) -> None:
         deadline = time.monotonic() + SETTLE_SECONDS
-        while leaks := differences(before, count_left()):
+        while leaks := differences(before, count_left(), _cgroups_of(services)):
             if time.monotonic() > deadline:
                 self.result.leaks += leaks
                 return

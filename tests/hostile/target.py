@@ -23,13 +23,16 @@ ISOLATION = os.environ.get("SPADE_TEST_ISOLATION", "gvisor")
 PLATFORM = os.environ.get("SPADE_TEST_PLATFORM", "auto")
 
 
-def section() -> SandboxSection:
+CALL_SECONDS = 1.5
+
+
+def section(call_seconds: float = CALL_SECONDS) -> SandboxSection:
     """Return limits that are exceeded quickly, on a machine that may be busy."""
     return SandboxSection.model_validate(
         {
             "isolation": ISOLATION,
             "platform": PLATFORM,
-            "call_seconds": 1.5,
+            "call_seconds": call_seconds,
             "worker_memory_mb": 256,
             "sandbox_memory_mb": 384,
             "max_sandboxes": 12,
@@ -40,7 +43,7 @@ def section() -> SandboxSection:
 
 
 @asynccontextmanager
-async def opened() -> AsyncIterator[SandboxServiceStub]:
+async def opened(call_seconds: float = CALL_SECONDS) -> AsyncIterator[SandboxServiceStub]:
     """Give the service under test; what was started here ends with the block."""
     if ADDRESS:
         async with open_channel(ADDRESS) as channel:
@@ -48,7 +51,7 @@ async def opened() -> AsyncIterator[SandboxServiceStub]:
         return
     with tempfile.TemporaryDirectory(prefix="spade-test-") as folder:
         address = f"unix:{folder}/s"
-        config = RunConfig(sandbox=section())
+        config = RunConfig(sandbox=section(call_seconds))
         async with (
             serve(config, run_dir=Path(folder), address=address, endpoints=Endpoints()),
             open_channel(address) as channel,
