@@ -22,7 +22,7 @@ dev: ## install what the tests need as well
 develop: ## the same, and use the sources in place (editable)
 	@$(SETUP) dev editable
 
-run: setup ## self-play on this machine, about ten minutes; ends with a report page
+run: setup ## self-play on this machine, about seven minutes; ends with a report page
 	$(BIN)/spade train --preset quickstart $(ARGS)
 
 test: dev lint types check-protos ## every check and every test
