@@ -25,7 +25,7 @@ import spade_rl
 from spade_rl.errors import ConfigurationError
 from spade_rl.sandbox import guest
 
-FORMAT = 6
+FORMAT = 7
 LDD_SECONDS = 60.0
 # A root that no service has used for so long is removed.
 UNUSED_SECONDS = 14 * 24 * 3600.0
@@ -99,9 +99,11 @@ def fingerprint(interpreter: Interpreter) -> str:
     return digest.hexdigest()[:16]
 
 
-def ensure_rootfs(interpreter: Interpreter | None = None, *, folder: Path | None = None) -> Path:
+def ensure_rootfs(interpreter: Interpreter | None = None, *, folder: Path | None = None, shared: bool = False) -> Path:
     """Return the root file system of an interpreter (the running one), baking it if it is not there yet.
 
+    ``shared``: other users than this one start zygotes from it, as in an image; the zygote's own files are then not
+    hidden from workers, to whom they are of no use.
     Raises ConfigurationError if it cannot be made.
     """
     interpreter = interpreter or running_interpreter()
@@ -114,6 +116,7 @@ def ensure_rootfs(interpreter: Interpreter | None = None, *, folder: Path | None
             try:
                 _bake(interpreter, work)
                 work.chmod(0o755)
+                (work / "spade").chmod(0o755 if shared else 0o700)
                 _rename(work, target)
             finally:
                 shutil.rmtree(work, ignore_errors=True)

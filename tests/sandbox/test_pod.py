@@ -15,14 +15,24 @@ import spade_rl
 from spade_rl import sandbox
 from spade_rl.config import SandboxSection
 from spade_rl.errors import ConfigurationError
-from spade_rl.sandbox.rootfs import cache_folder, ensure_rootfs
+from spade_rl.sandbox.rootfs import ensure_rootfs
 from spade_rl.sandbox.runtime import die_with_parent, find_runtime, inside_gvisor, runsc_command
 
 SECONDS = 150.0
 CACHE, OUT = "/mnt/cache", "/mnt/out"
 
 
-def _bundle(folder: Path, out: Path, user: int) -> None:
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder with a root that any user may start from, as an image holds it."""
+    folder = tmp_path_factory.mktemp("cache")
+    for each in (folder, folder.parent):
+        each.chmod(0o755)
+    ensure_rootfs(folder=folder / "spade", shared=True)
+    return folder
+
+
+def _bundle(folder: Path, cache: Path, out: Path, user: int) -> None:
     """Write a bundle that runs in_pod.py with this interpreter and this package as they lie on the host."""
     interpreter = Path(sys.executable)
     sources = {str(path): path for path in map(Path, ("/usr", "/lib", "/lib64", "/bin")) if path.exists()}
@@ -31,7 +41,7 @@ def _bundle(folder: Path, out: Path, user: int) -> None:
         Path(sandbox.__file__).parent, Path(__file__).parent,
     ):  # fmt: skip
         sources[str(path)] = path
-    sources[f"{CACHE}/spade"] = cache_folder()
+    sources[CACHE] = cache
     root = folder / "root"
     for name in (*sources, OUT, "/tmp", "/proc", "/dev", "/sys", "/etc"):
         (root / name[1:]).mkdir(parents=True, exist_ok=True)
@@ -62,17 +72,16 @@ def _bundle(folder: Path, out: Path, user: int) -> None:
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def _in_pod(folder: Path, user: int) -> dict[str, object]:
+def _in_pod(folder: Path, cache: Path, user: int) -> dict[str, object]:
     runsc = shutil.which("runsc")
     if runsc is None:
         pytest.skip("runsc is not installed")
     if os.geteuid() != 0:
         pytest.skip("a container's user can be chosen by root only")
-    ensure_rootfs()
     out = folder / "out"
     out.mkdir()
     out.chmod(0o777)
-    _bundle(folder, out, user)
+    _bundle(folder, cache, out, user)
     command = [*die_with_parent(), *runsc_command(runsc, "ptrace", folder / "state")]
     done = subprocess.run(
         [*command, "run", f"--bundle={folder}", f"pod-{user}-{os.getpid()}"],
@@ -86,8 +95,8 @@ def _in_pod(folder: Path, user: int) -> dict[str, object]:
 
 @pytest.mark.gvisor
 @pytest.mark.parametrize("user", [0, 10001])
-def test_workers_in_a_pod_are_alone_and_bounded(tmp_path: Path, user: int) -> None:
-    seen = _in_pod(tmp_path, user)
+def test_workers_in_a_pod_are_alone_and_bounded(tmp_path: Path, cache: Path, user: int) -> None:
+    seen = _in_pod(tmp_path, cache, user)
     assert str(seen["runtime"]).startswith("gVisor pod")
     expected = {
         "pid": 1,

@@ -42,6 +42,17 @@ def test_the_root_holds_the_interpreter_and_little_else(root: Path) -> None:
     assert {path.name for path in root.iterdir()} <= {
         "dev", "etc", "lib", "lib64", "opt", "proc", "run", "spade", "sys", "tmp"
     }  # fmt: skip
+    assert (root / "spade").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_root_can_be_for_all_users_and_is_used_where_it_cannot_be_changed(tmp_path: Path) -> None:
+    root = ensure_rootfs(folder=tmp_path, shared=True)
+    assert (root / "spade").stat().st_mode & 0o777 == 0o755
+    tmp_path.chmod(0o555)
+    try:
+        assert ensure_rootfs(folder=tmp_path) == root
+    finally:
+        tmp_path.chmod(0o755)
 
 
 def test_a_root_is_baked_once(root: Path) -> None:
