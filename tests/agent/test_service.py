@@ -186,7 +186,7 @@ async def test_a_greedy_rollout_ignores_the_configured_temperature(serve_agent):
 
 
 async def test_a_sandbox_that_is_down_makes_void_episodes_after_the_retries(serve_agent, tmp_path):
-    channel = await serve_agent(sandbox=f"unix:{tmp_path}/nobody.sock")
+    channel = await serve_agent("sandbox.reachable_seconds=0.5", sandbox=f"unix:{tmp_path}/nobody.sock")
     for t in await rollout(channel, request(COUNT)):
         assert t.stop_reason == trajectory_pb2.STOP_REASON_SANDBOX_ERROR
         assert "sandbox" in t.error
