@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from spade_rl.cli.elsewhere import Submission, as_given
 from spade_rl.memory.archive import Archive
 
 
@@ -103,6 +105,15 @@ def test_a_submitted_configuration_has_to_fit(
     taken = spade(*at, "submit", "--name", "demo", "run.cycles=3")
     assert taken.exit_code == 2
     assert "another configuration" in taken.stderr
+
+
+def test_only_what_was_given_is_submitted(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text("run: {cycles: 3}\n")
+    config = Submission(file, None, ("regret.plays=2",)).resolved("learner: {loss: cispo}")
+    assert yaml.safe_load(as_given(config)) == {"run": {"cycles": 3}, "regret": {"plays": 2}}
+    alone = Submission(None, None, ("regret.plays=2",)).resolved("learner: {loss: cispo}")
+    assert yaml.safe_load(as_given(alone)) == {"learner": {"loss": "cispo"}, "regret": {"plays": 2}}
 
 
 def test_clients_without_the_right_certificate_are_refused(

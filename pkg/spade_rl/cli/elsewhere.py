@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from spade_rl.cli.output import emit, err, out, shown, table, warn_isolation
@@ -19,7 +20,7 @@ from spade_rl.cluster.coordinator import Coordinator, Event
 from spade_rl.cluster.home import Copied, copy_home
 from spade_rl.cluster.target import Target
 from spade_rl.cluster.watch import follow, state_name, until_over
-from spade_rl.config import RunConfig, dump_config, load_config
+from spade_rl.config import RunConfig, load_config
 from spade_rl.errors import SpadeError
 from spade_rl.v1 import coordinator_pb2 as pb
 
@@ -45,6 +46,11 @@ class Submission:
         return load_config(preset=self.preset, file=self.file, overrides=self.overrides, base=base if alone else None)
 
 
+def as_given(config: RunConfig) -> str:
+    """Return, as YAML, what a configuration was given: what it was not has the coordinator's defaults, whatever its version."""
+    return yaml.safe_dump(config.model_dump(mode="json", exclude_unset=True), sort_keys=False)
+
+
 def submit(
     target: Target, run_id: str, submission: Submission, *, runs_dir: Path | None, weights: bool, json: bool
 ) -> None:
@@ -54,7 +60,7 @@ def submit(
         async with coordinator(target) as remote:
             config = submission.resolved((await remote.runs()).config)
             warn_isolation(config.sandbox.isolation)
-            started = await remote.start(run_id, dump_config(config))
+            started = await remote.start(run_id, as_given(config))
             if runs_dir is None:
                 _print_state(started.run_id, started.state, json=json)
                 return
