@@ -38,6 +38,8 @@ class Case:
     watched: bool = False
     # Contained by gVisor only: not tried at a weaker level.
     strong: bool = False
+    # True of the file system that a service makes for itself; not of an image's, which shows workers the runner's files.
+    own: bool = False
 
     @property
     def plays(self) -> bool:

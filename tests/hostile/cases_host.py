@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from case import Case, contained, program
 
 # ``tried(name, act)`` notes what worked although it must not.
@@ -69,9 +71,8 @@ for pid in [*range(1, 64), 'self', 'thread-self']:
         tried(f'{pid}/{name}', lambda: open(f'/proc/{pid}/{name}', 'rb').read(1) and True)
     for name in ('fd', 'cwd', 'root', 'task'):
         tried(f'{pid}/{name}', lambda: os.listdir(f'/proc/{pid}/{name}') or True)
-tried('other processes', lambda: [n for n in os.listdir('/spade/proc') if n.isdigit()] or True)
+tried('other processes', lambda: [n for n in os.listdir('/proc') if n.isdigit()] or True)
 tried('folders of others', lambda: os.listdir('/tmp') or True)
-tried('source of the runner', lambda: open('/spade/guest.py').read() and True)
 """,
     ),
     _tries(
@@ -197,14 +198,13 @@ tried('swap', lambda: libc.swapon(b'/tmp', 0) == 0)
 if libc.unshare(0x10000000 | 0x20000) == 0 or libc.unshare(0x10000000) == 0:
     try: open('/proc/self/uid_map', 'w').write(f'0 {os.getuid()} 1')
     except OSError: pass
-    tried('processes', lambda: os.listdir('/spade/proc') or True)
+    tried('processes', lambda: os.listdir('/proc') or True)
     tried('socket', lambda: os.listdir('/run/spade') or True)
     tried('folders', lambda: os.listdir('/tmp') or True)
-    tried('runner', lambda: open('/spade/guest.py').read() and True)
     tried('parent', lambda: os.kill(os.getppid(), 0) or True)
-    tried('unmount', lambda: libc.umount2(b'/proc', 2) == 0 and os.listdir('/spade/proc'))
+    tried('unmount', lambda: libc.umount2(b'/proc', 2) == 0 and os.listdir('/proc'))
     tried('write', lambda: open('/opt/python/x', 'w') and True)
-    tried('root', lambda: os.setuid(0) or os.stat('/spade/guest.py') and True)
+    tried('root', lambda: os.setuid(0) or os.listdir('/run/spade') or True)
 """,
         c=True,
     ),
@@ -224,15 +224,25 @@ for name, number in (('bpf', 321), ('perf_event_open', 298), ('keyctl', 250), ('
         """
 os.symlink('/', 'root')
 os.symlink('/run/spade/host.sock', 'sock')
-os.symlink('/spade', 'spade')
 tried('through a link', lambda: os.listdir('root/root') or True)
-tried('the runner', lambda: os.listdir('spade') or True)
 tried('hard link', lambda: os.link('/opt/python/bin/python', 'python') or True)
 tried('hard link to the library', lambda: os.link(os.__file__, 'os.py') or True)
 os.mkdir('sub')
 tried('above', lambda: os.listdir('..') or True)
 tried('sibling', lambda: [each for each in range(20000, 20100) if each != os.getuid() and os.path.exists(f'../{each}') and os.listdir(f'../{each}')] or None)
 """,
+    ),
+    replace(
+        _tries(
+            "the runner's own files",
+            """
+os.symlink('/spade', 'spade')
+tried('a link', lambda: os.listdir('spade') or True)
+tried('the folder', lambda: os.listdir('/spade/guest') or True)
+tried('a module', lambda: open('/spade/guest/zygote.py').read() and True)
+""",
+        ),
+        own=True,
     ),
     contained(
         "programs of its own making",

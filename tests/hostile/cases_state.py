@@ -175,7 +175,7 @@ CASES: tuple[Case, ...] = (
     refused(
         "a chance in the truncation",
         _MANY.replace("done, False, {}", "done, random.random() < 0.9, {}"),
-        "solution replay",
+        "solution replay determinism",
     ),
     refused(
         "an info that throws dice",

@@ -114,9 +114,7 @@ def drawn(count: int, seed: int) -> Iterator[Case]:
     rng = random.Random(seed)
     families = list(FAMILIES.values())
     # Whatever is added to a source of nothing but space makes another case of it.
-    hostile = [
-        case for case in HOSTILE_CASES if case.source.strip() and not (case.strong and target.ISOLATION != "gvisor")
-    ]
+    hostile = [case for case in HOSTILE_CASES if case.source.strip() and not target.left_out(case)]
     weights = [SLOW_SHARE if case.ends & {"deadline", "memory"} else 1.0 for case in hostile]
     for number in range(count):
         if rng.random() >= HONEST_SHARE:

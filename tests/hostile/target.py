@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from case import Case
+
 from spade_rl.config import Endpoints, RunConfig, SandboxSection
 from spade_rl.rpc import open_channel
 from spade_rl.sandbox.server import serve
@@ -40,6 +42,13 @@ def section(call_seconds: float = CALL_SECONDS) -> SandboxSection:
             "queue_seconds": 120.0,
         }
     )
+
+
+def left_out(case: Case) -> str:
+    """Say why a case is not tried against this service; "" if it is."""
+    if case.strong and ISOLATION != "gvisor":
+        return "this isolation does not contain it"
+    return "an image shows more than a service's own files" if case.own and ADDRESS else ""
 
 
 @asynccontextmanager
