@@ -39,11 +39,12 @@ from trial import Outcome, evaluate, problem
 from spade_rl.nano.families import FAMILIES, STYLES, write
 from spade_rl.sandbox.cgroup import find_cgroups
 from spade_rl.sandbox.launch import FOLDER_PREFIX, base_folder
+from spade_rl.sandbox.rootfs import cache_folder
 from spade_rl.v1 import sandbox_pb2
 from spade_rl.v1.sandbox_pb2_grpc import SandboxServiceStub
 
 IDLE_SECONDS = 60.0
-SETTLE_SECONDS = 20.0
+SETTLE_SECONDS, SAME_COUNTS = 20.0, 5
 SHOWN = 50
 HONEST_SHARE, FAMILY_SHARE = 0.6, 0.7
 # What ends by running into a limit uses a core for a second; there are fewer of it than of others, by this factor.
@@ -158,11 +159,19 @@ def count_left() -> Left:
     return Left(
         processes=descendants,
         descriptors=len(list(Path("/proc/self/fd").iterdir())),
-        mounts=len(Path("/proc/self/mountinfo").read_text().splitlines()),
+        mounts=sum(any(part in line for part in _MOUNTED) for line in _mounts()),
         containers=sum(len(list(folder.glob("state/*.state"))) for folder in folders),
         folders=len(folders),
         temporary_files=len(temporary),
     )
+
+
+# Others of this machine mount and unmount things meanwhile.
+_MOUNTED = (FOLDER_PREFIX, str(cache_folder()), tempfile.gettempdir() + "/spade-test-")
+
+
+def _mounts() -> list[str]:
+    return Path("/proc/self/mountinfo").read_text().splitlines()
 
 
 def _folders() -> list[Path]:
@@ -212,6 +221,18 @@ def differences(before: Left, after: Left, cgroups: int = 0) -> list[str]:
     return [*said, f"cgroups: {cgroups} left"] if cgroups else said
 
 
+async def _settled() -> Left:
+    """Return the count when it no longer changes: connections are closed a moment after a service has ended."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    counts = [count_left()]
+    while len(counts) < SAME_COUNTS or len(set(counts[-SAME_COUNTS:])) > 1:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"what there is before the soak does not settle: {counts[-SAME_COUNTS:]}")
+        await asyncio.sleep(0.2)
+        counts.append(count_left())
+    return counts[-1]
+
+
 class Soak:
     """One run. ``stop`` ends it early; ``told`` is called whenever a case is done."""
 
@@ -233,7 +254,7 @@ class Soak:
         # What is made once and stays (threads of gRPC, the root file system) is made before anything is counted.
         async with target.opened(CALL_SECONDS) as stub:
             await evaluate(stub, Case("first", HONEST, ends=frozenset({PLAYS})))
-        before = count_left()
+        before = await _settled()
         began, memory = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         async with target.opened(CALL_SECONDS) as stub:
             async with asyncio.TaskGroup() as group:
