@@ -32,8 +32,10 @@ def main() -> int:
     """Ask, print, return the exit status."""
     parser = argparse.ArgumentParser(description="Ask the coordinator how its runs go.")
     parser.add_argument("--config", type=Path, required=True)
+    parser.add_argument("--preset", help="what the configuration builds on")
+    arguments = parser.parse_args()
     try:
-        answer = asyncio.run(ask(load_config(file=parser.parse_args().config)))
+        answer = asyncio.run(ask(load_config(preset=arguments.preset, file=arguments.config)))
     except SpadeError as error:
         print(f"{error.boundary}: {error}", file=sys.stderr)
         return error.exit_code
