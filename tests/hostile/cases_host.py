@@ -71,7 +71,7 @@ for pid in [*range(1, 64), 'self', 'thread-self']:
         tried(f'{pid}/{name}', lambda: open(f'/proc/{pid}/{name}', 'rb').read(1) and True)
     for name in ('fd', 'cwd', 'root', 'task'):
         tried(f'{pid}/{name}', lambda: os.listdir(f'/proc/{pid}/{name}') or True)
-tried('other processes', lambda: [n for n in os.listdir('/proc') if n.isdigit()] or True)
+tried('other processes', lambda: any(n.isdigit() for n in os.listdir('/proc')))
 tried('folders of others', lambda: os.listdir('/tmp') or True)
 """,
     ),
@@ -198,11 +198,11 @@ tried('swap', lambda: libc.swapon(b'/tmp', 0) == 0)
 if libc.unshare(0x10000000 | 0x20000) == 0 or libc.unshare(0x10000000) == 0:
     try: open('/proc/self/uid_map', 'w').write(f'0 {os.getuid()} 1')
     except OSError: pass
-    tried('processes', lambda: os.listdir('/proc') or True)
+    tried('processes', lambda: any(n.isdigit() for n in os.listdir('/proc')))
     tried('socket', lambda: os.listdir('/run/spade') or True)
     tried('folders', lambda: os.listdir('/tmp') or True)
     tried('parent', lambda: os.kill(os.getppid(), 0) or True)
-    tried('unmount', lambda: libc.umount2(b'/proc', 2) == 0 and os.listdir('/proc'))
+    tried('unmount', lambda: libc.umount2(b'/proc', 2) == 0 and any(n.isdigit() for n in os.listdir('/proc')))
     tried('write', lambda: open('/opt/python/x', 'w') and True)
     tried('root', lambda: os.setuid(0) or os.listdir('/run/spade') or True)
 """,
