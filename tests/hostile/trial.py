@@ -21,6 +21,9 @@ from spade_rl.v1.sandbox_pb2_grpc import SandboxServiceStub
 
 CALL_SECONDS = 180.0
 OBSERVATION_BYTES = 65536
+# In messages of gates: a deadline was missed, or nearly, or a process's end was not told in time.
+SLOW_SIGNS = ("did not return within", "admission took", "safe from the deadline", "closed its connection")
+ATTEMPTS = 3
 RUN = secrets.token_hex(4)
 
 
@@ -40,10 +43,8 @@ class Outcome:
     @property
     def was_slow(self) -> bool:
         """Whether a deadline was missed, which a busy machine may be to blame for."""
-        return (
-            "did not return within" in self.message
-            or "admission took" in self.message
-            or any(kind in ("deadline", "episode_time", "capacity") for kind, _ in self.endings)
+        return any(sign in self.message for sign in SLOW_SIGNS) or any(
+            kind in ("deadline", "episode_time", "capacity") for kind, _ in self.endings
         )
 
 
@@ -64,6 +65,15 @@ async def evaluate(stub: SandboxServiceStub, case: Case, *, seed: int = 1) -> Ou
         outcome.trouble = f"{error.code().name}: {error.details()}"
     except TimeoutError:
         outcome.trouble = f"no answer within {CALL_SECONDS:g} s"
+    return outcome
+
+
+async def evaluate_alone(stub: SandboxServiceStub, case: Case) -> Outcome:
+    """Try a case again that was slow among others; where the whole machine is busy, up to three times."""
+    for _ in range(ATTEMPTS):
+        outcome = await evaluate(stub, case)
+        if not problem(case, outcome) or not outcome.was_slow:
+            break
     return outcome
 
 
