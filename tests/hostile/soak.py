@@ -52,7 +52,8 @@ SHOWN = 50
 HONEST_SHARE, FAMILY_SHARE = 0.6, 0.7
 # What ends by running into a limit uses a core for a second; there are fewer of it than of others, by this factor.
 SLOW_SHARE = 0.25
-CALL_SECONDS = 1.0
+# An environment is played once or twice: few workers need to wait for more.
+CHANGES = {"call_seconds": 1.0, "prefork": 1}
 # Easier levels, and fewer words, make some that admission refuses: won by chance, or of too few instances.
 LEVELS, WORD_COUNT = (6, 12), 6
 WORDS = [
@@ -256,11 +257,11 @@ class Soak:
     async def run(self) -> Result:
         """Try all cases against a fresh service, and look for what it leaves."""
         # What is made once and stays (threads of gRPC, the root file system) is made before anything is counted.
-        async with target.opened(CALL_SECONDS) as stub:
+        async with target.opened(**CHANGES) as stub:
             await evaluate(stub, Case("first", HONEST, ends=frozenset({PLAYS})))
         before = await _settled()
         began, memory = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        async with target.opened(CALL_SECONDS) as stub:
+        async with target.opened(**CHANGES) as stub:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._concurrency):
                     group.create_task(self._try_cases(stub))

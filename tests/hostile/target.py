@@ -25,21 +25,19 @@ ISOLATION = os.environ.get("SPADE_TEST_ISOLATION", "gvisor")
 PLATFORM = os.environ.get("SPADE_TEST_PLATFORM", "auto")
 
 
-CALL_SECONDS = 1.5
-
-
-def section(call_seconds: float = CALL_SECONDS) -> SandboxSection:
+def section(**changes: float) -> SandboxSection:
     """Return limits that are exceeded quickly, on a machine that may be busy."""
     return SandboxSection.model_validate(
         {
             "isolation": ISOLATION,
             "platform": PLATFORM,
-            "call_seconds": call_seconds,
+            "call_seconds": 1.5,
             "worker_memory_mb": 256,
             "sandbox_memory_mb": 384,
             "max_sandboxes": 12,
             "max_workers": 32,
             "queue_seconds": 120.0,
+            **changes,
         }
     )
 
@@ -52,15 +50,15 @@ def left_out(case: Case) -> str:
 
 
 @asynccontextmanager
-async def opened(call_seconds: float = CALL_SECONDS) -> AsyncIterator[SandboxServiceStub]:
-    """Give the service under test; what was started here ends with the block."""
+async def opened(**changes: float) -> AsyncIterator[SandboxServiceStub]:
+    """Give the service under test, started with ``changes`` to its section; what was started here ends with the block."""
     if ADDRESS:
         async with open_channel(ADDRESS) as channel:
             yield SandboxServiceStub(channel)
         return
     with tempfile.TemporaryDirectory(prefix="spade-test-") as folder:
         address = f"unix:{folder}/s"
-        config = RunConfig(sandbox=section(call_seconds))
+        config = RunConfig(sandbox=section(**changes))
         async with (
             serve(config, run_dir=Path(folder), address=address, endpoints=Endpoints()),
             open_channel(address) as channel,
