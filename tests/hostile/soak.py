@@ -118,7 +118,8 @@ class Result:
 def drawn(count: int, seed: int) -> Iterator[Case]:
     """Yield random cases; each source is another one."""
     rng = random.Random(seed)
-    families = list(FAMILIES.values())
+    # Where a wrong action does not end the episode, chance wins some instances, and admission may rightly refuse.
+    families = [family for family in FAMILIES.values() if family.answer is None]
     # Whatever is added to a source of nothing but space makes another case of it.
     hostile = [case for case in HOSTILE_CASES if case.source.strip() and not target.left_out(case)]
     weights = [SLOW_SHARE if case.ends & {"deadline", "memory"} else 1.0 for case in hostile]

@@ -80,7 +80,7 @@ def test_other_files_beside_the_modules_are_in_the_wheel(names):
         p
         for folder in ("pkg", "services")
         for p in (ROOT / folder).rglob("*")
-        if p.is_file() and p.suffix not in ignored and p.name != "Dockerfile" and ".egg-info" not in str(p)
+        if p.is_file() and p.suffix not in ignored and p.stem != "Dockerfile" and ".egg-info" not in str(p)
     ]
     assert sorted(n for p in files if (n := installed_name(p)) not in names) == []
 
