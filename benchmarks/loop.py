@@ -27,7 +27,8 @@ from transformers import AutoModelForCausalLM
 
 from spade_rl.agent.engine.interface import Prompt
 from spade_rl.agent.engine.transformers_engine import TransformersEngine
-from spade_rl.config import RunConfig, load_config
+from spade_rl.config import RunConfig
+from spade_rl.config_files import load_config
 from spade_rl.local import train
 from spade_rl.memory.archive import Archive
 from spade_rl.models import ChatTokenizer, model_location

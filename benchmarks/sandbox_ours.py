@@ -27,7 +27,8 @@ import grpc
 from benchmarks.sandbox_contender import Contender, drive
 from benchmarks.sandbox_environment import LOOP, WALK
 from benchmarks.sandbox_usage import SENTRY, WORKER, members, processes
-from spade_rl.config import Isolation, RunConfig, SandboxSection, dump_config
+from spade_rl.config import Isolation, RunConfig, SandboxSection
+from spade_rl.config_files import dump_config
 from spade_rl.rpc import calling, open_channel
 from spade_rl.v1 import sandbox_pb2 as pb
 from spade_rl.v1.sandbox_pb2_grpc import SandboxServiceStub

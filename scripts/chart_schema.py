@@ -11,7 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from spade_rl.config import RunConfig, presets
+from generated import settle
+
+from spade_rl.config import RunConfig
+from spade_rl.config_files import presets
 
 FILE = Path(__file__).resolve().parents[1] / "charts" / "spade" / "values.schema.json"
 SERVICES = ("agent", "coordinator", "designer", "learner", "memory", "regret", "sandbox")
@@ -156,17 +159,5 @@ def values_schema() -> Schema:
     }
 
 
-def main() -> int:
-    """Write the file, or compare it."""
-    text = json.dumps(values_schema(), indent=1) + "\n"
-    if "--check" in sys.argv[1:]:
-        if FILE.exists() and FILE.read_text() == text:
-            return 0
-        print(f"{FILE.name} does not describe the values as they are; run `make docs`", file=sys.stderr)
-        return 1
-    FILE.write_text(text)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(settle({FILE: json.dumps(values_schema(), indent=1) + "\n"}))

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from dashboards_learning import CURRICULUM, OVERVIEW
+from generated import settle
 from grafana import Dashboard, Textbox, as_json, curves, stat
 from promql import ELSE_NONE, learned, quantile, quantiles, rare, rate
 
@@ -304,22 +305,5 @@ def files() -> dict[Path, str]:
     }
 
 
-def main() -> int:
-    """Write the files, or compare them."""
-    wanted = files()
-    present = {path: path.read_text() for path in FOLDER.glob("*.json")}
-    if "--check" in sys.argv[1:]:
-        if present == wanted:
-            return 0
-        print("charts/spade/dashboards is not what scripts/dashboards.py says; run `make docs`", file=sys.stderr)
-        return 1
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for path in present.keys() - wanted.keys():
-        path.unlink()
-    for path, text in wanted.items():
-        path.write_text(text)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(settle(files(), present=set(FOLDER.glob("*.json"))))

@@ -10,6 +10,7 @@ import importlib
 import sys
 from pathlib import Path
 
+from generated import settle
 from prometheus_client import REGISTRY
 from prometheus_client.metrics import MetricWrapperBase
 
@@ -46,17 +47,5 @@ def page(text: str) -> str:
     return f"{before}{BEGIN}\n{table()}\n\n{END}{after}"
 
 
-def main() -> int:
-    """Write the page, or compare it."""
-    text = PAGE.read_text()
-    if "--check" in sys.argv[1:]:
-        if page(text) == text:
-            return 0
-        print(f"{PAGE.name} does not list the metrics as they are; run `make docs`", file=sys.stderr)
-        return 1
-    PAGE.write_text(page(text))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(settle({PAGE: page(PAGE.read_text())}))

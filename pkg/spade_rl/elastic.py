@@ -9,8 +9,9 @@ somebody does. Calls end on the channel that they began on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from typing import TypeVar
 
 import grpc
 
@@ -20,6 +21,10 @@ from spade_rl.rpc import LOCAL, open_channel
 
 ATTEMPT_SECONDS = 2.0
 REFRESH_SECONDS = 10.0
+# Between attempts while the service is away.
+PAUSE_SECONDS = 0.5
+
+_T = TypeVar("_T")
 
 
 class ElasticChannel:
@@ -109,3 +114,23 @@ class ElasticChannel:
         task = asyncio.create_task(old.close(self._call_seconds))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+
+
+async def while_unavailable(
+    attempt: Callable[[], Awaitable[_T]], *, seconds: float, again: Callable[[UnavailableError], None]
+) -> _T:
+    """Return what ``attempt`` returns, made anew for as long as ``seconds`` after processes first went away.
+
+    ``again`` is told of every failure that is followed by another attempt. Raises the last UnavailableError.
+    """
+    clock = asyncio.get_running_loop().time
+    deadline: float | None = None
+    while True:
+        try:
+            return await attempt()
+        except UnavailableError as error:
+            deadline = clock() + seconds if deadline is None else deadline
+            if clock() >= deadline:
+                raise
+            again(error)
+        await asyncio.sleep(PAUSE_SECONDS)

@@ -14,7 +14,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from spade_rl.config import Endpoints, RunConfig, load_config
+from spade_rl.config import Endpoints, RunConfig
+from spade_rl.config_files import load_config
 from spade_rl.manifest import CONFIG, locked, prepare_run_dir, read_manifest
 
 Listener = Callable[[dict[str, Any]], None]

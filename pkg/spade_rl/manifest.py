@@ -12,7 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from spade_rl.config import RunConfig, dump_config, load_config
+from spade_rl.config import RunConfig
+from spade_rl.config_files import dump_config, load_config
 from spade_rl.errors import ConfigurationError
 
 FOLDER_FORMAT = 1

@@ -16,7 +16,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Protocol
 
-from spade_rl.config import Endpoints, RunConfig, load_config, presets
+from spade_rl.config import Endpoints, RunConfig
+from spade_rl.config_files import load_config, presets
 from spade_rl.errors import SpadeError
 from spade_rl.rpc import Server, answering_probes
 from spade_rl.telemetry import configure_logging, get_logger, serve_metrics

@@ -13,11 +13,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Seque
 
 from spade_rl.agent import metrics
 from spade_rl.agent.trajectory import RETRIED, Play, StopReason, Trajectory
+from spade_rl.elastic import while_unavailable
 from spade_rl.errors import UnavailableError
 from spade_rl.telemetry import get_logger, identify
-
-# Between attempts while the sandbox service is away.
-PAUSE_SECONDS = 0.5
 
 _log = get_logger(__name__)
 
@@ -90,16 +88,9 @@ class Rollouts:
         return trajectory
 
     async def _while_unavailable(self, play: Play, play_once: PlayOnce) -> Trajectory:
-        clock = asyncio.get_running_loop().time
-        deadline: float | None = None
-        while True:
-            try:
-                return await play_once(play)
-            except UnavailableError as error:
-                deadline = clock() + self._reachable_seconds if deadline is None else deadline
-                if clock() >= deadline:
-                    return Trajectory(
-                        play=play, stop_reason=StopReason.SANDBOX_ERROR, error=f"{error.boundary}: {error}"
-                    )
-                metrics.REPLAYS.inc()
-                await asyncio.sleep(PAUSE_SECONDS)
+        try:
+            return await while_unavailable(
+                lambda: play_once(play), seconds=self._reachable_seconds, again=lambda _: metrics.REPLAYS.inc()
+            )
+        except UnavailableError as error:
+            return Trajectory(play=play, stop_reason=StopReason.SANDBOX_ERROR, error=f"{error.boundary}: {error}")

@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from spade_rl.config import RunConfig, load_config, validate_config
+from spade_rl.config import RunConfig
+from spade_rl.config_files import load_config
 from spade_rl.coordinator.clients import Services
 from spade_rl.coordinator.demand import Demand
 from spade_rl.coordinator.events import read_events
@@ -156,13 +155,7 @@ class Desk:
 
     async def start(self, run_id: str, text: str) -> Status:
         """Begin a run of a configuration given as YAML."""
-        try:
-            data = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise ConfigurationError(f"the submitted configuration is not YAML: {error}") from error
-        if not isinstance(data, dict):
-            raise ConfigurationError("the submitted configuration must hold sections such as `run:` and `learner:`")
-        config = adopted(validate_config(data), self.config)
+        config = adopted(load_config(base=text), self.config)
         async with self._lock:
             folder = self.run_folder(run_id)
             if (folder / MANIFEST).exists():

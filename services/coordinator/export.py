@@ -21,7 +21,8 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from spade_rl.config import RunConfig, dump_config, load_config
+from spade_rl.config import RunConfig
+from spade_rl.config_files import dump_config, load_config
 from spade_rl.coordinator.clients import Services
 from spade_rl.coordinator.settings import public
 from spade_rl.errors import ConfigurationError, SpadeError

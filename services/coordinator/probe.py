@@ -10,7 +10,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from spade_rl.config import RunConfig, load_config
+from spade_rl.config import RunConfig
+from spade_rl.config_files import load_config
 from spade_rl.errors import ConfigurationError, SpadeError
 from spade_rl.rpc import calling, open_channel
 from spade_rl.v1 import coordinator_pb2, coordinator_pb2_grpc

@@ -17,7 +17,8 @@ from typing import Protocol
 
 import grpc
 
-from spade_rl.config import Endpoints, RunConfig, TlsSection, dump_config
+from spade_rl.config import Endpoints, RunConfig, TlsSection
+from spade_rl.config_files import dump_config
 from spade_rl.coordinator.artifacts import Artifact, Artifacts
 from spade_rl.coordinator.desk import Desk, Status
 from spade_rl.coordinator.run import Run

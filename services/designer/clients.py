@@ -12,8 +12,8 @@ from spade_rl.config import RunConfig
 from spade_rl.designer import wire
 from spade_rl.designer.attempts import Reply, Report
 from spade_rl.designer.fitting import Seed
-from spade_rl.elastic import ElasticChannel
-from spade_rl.errors import CapacityError, DeadlineError, EngineError, SandboxError, UnavailableError
+from spade_rl.elastic import ElasticChannel, while_unavailable
+from spade_rl.errors import CapacityError, DeadlineError, EngineError, SandboxError
 from spade_rl.rpc import calling
 from spade_rl.telemetry import get_logger
 from spade_rl.v1 import inference_pb2, memory_pb2, sandbox_pb2
@@ -24,8 +24,6 @@ from spade_rl.v1.sandbox_pb2_grpc import SandboxServiceStub
 UNARY_SECONDS = 60.0
 # Over what the sandbox itself takes at most, so that its own answer arrives first.
 MARGIN_SECONDS = 10.0
-# Between attempts while the sandbox is away.
-PAUSE_SECONDS = 0.5
 
 _log = get_logger(__name__)
 
@@ -123,18 +121,11 @@ class Sandbox:
             return await self._while_unavailable(request)
 
     async def _while_unavailable(self, request: sandbox_pb2.AdmitRequest) -> tuple[Report, str]:
-        clock = asyncio.get_running_loop().time
-        deadline: float | None = None
-        while True:
-            try:
-                return await self._admit(request)
-            except UnavailableError as error:
-                if deadline is None:
-                    deadline = clock() + self._reachable_seconds
-                    _log.warning("the sandbox went away, asking another", error=str(error))
-                if clock() >= deadline:
-                    raise
-                await asyncio.sleep(PAUSE_SECONDS)
+        return await while_unavailable(
+            lambda: self._admit(request),
+            seconds=self._reachable_seconds,
+            again=lambda error: _log.warning("the sandbox went away, asking another", error=str(error)),
+        )
 
     async def _admit(self, request: sandbox_pb2.AdmitRequest) -> tuple[Report, str]:
         stub = SandboxServiceStub(await self._channel.ready())

@@ -12,7 +12,7 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from spade_rl.config import load_config
+from spade_rl.config_files import load_config
 from spade_rl.errors import ConfigurationError, SpadeError
 from spade_rl.learner.deepspeed_engine import DeepSpeedEngine
 from spade_rl.learner.ranks import join

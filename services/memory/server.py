@@ -17,6 +17,7 @@ from typing import TypeVar
 import grpc
 
 from spade_rl.config import Endpoints, MemorySection, RunConfig
+from spade_rl.config_files import archive_url
 from spade_rl.memory import retrieval, wire
 from spade_rl.memory.archive import Archive
 from spade_rl.memory.metrics import RECORDED, SECONDS, SEEDS
@@ -152,7 +153,7 @@ async def serve(config: RunConfig, *, run_dir: Path, address: str, endpoints: En
     """Serve the archive of a run's folder; the database is opened, and migrated, before anything is answered."""
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="memory") as executor:
-        archive = await loop.run_in_executor(executor, lambda: Archive.open(run_dir, url=config.memory.location()))
+        archive = await loop.run_in_executor(executor, lambda: Archive.open(run_dir, url=archive_url(config.memory)))
         servicer = MemoryServicer(archive, config.memory, executor)
         server = Server(
             address=address,

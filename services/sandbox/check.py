@@ -14,7 +14,7 @@ from pathlib import Path
 from spade_rl.config import SandboxSection
 from spade_rl.errors import ConfigurationError
 from spade_rl.sandbox.admission import Report, admit
-from spade_rl.sandbox.server import open_pool
+from spade_rl.sandbox.opening import open_pool
 
 
 async def check_source(source: str, section: SandboxSection, *, seed: int = 0) -> Report:

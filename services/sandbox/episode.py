@@ -16,8 +16,13 @@ from spade_rl.sandbox.answers import Refusal, Reset, Step, reward_problem
 from spade_rl.sandbox.limits import EpisodeError, FaultKind, Origin
 from spade_rl.sandbox.pool import Pool
 from spade_rl.sandbox.program import StaticRefusal
-from spade_rl.sandbox.replay import Recording
+from spade_rl.sandbox.quarantine import Quarantine
+from spade_rl.sandbox.replay import Recording, is_replayed
 from spade_rl.sandbox.worker import Answer, Load, Operation, ResetTo, Steps, Take, Worker
+from spade_rl.seeds import source_digest
+from spade_rl.telemetry import get_logger
+
+_log = get_logger(__name__)
 
 # Environments get seeds that every generator takes: numpy's old one knows no more than 32 bits.
 SEEDS = 1 << 31
@@ -124,3 +129,38 @@ async def open_episode(pool: Pool, source: str, *, replayed: bool = False) -> As
             raise EpisodeError(
                 Origin.SANDBOX, FaultKind.EPISODE_TIME, f"the episode was open for more than {pool.episode_seconds:g} s"
             ) from None
+
+
+class Episodes:
+    """The episodes of one service: which of them are played again, and what their faults mean for their environments."""
+
+    def __init__(self, pool: Pool, *, replay_share: float) -> None:
+        self._pool = pool
+        self._replay_share = replay_share
+        self.quarantine = Quarantine()
+
+    @asynccontextmanager
+    async def begin(self, source: str, seed: int) -> AsyncIterator[Episode]:
+        """Give an episode; its worker ends with the block. Raises what ``open_episode`` does, and for a quarantine."""
+        digest = source_digest(source)
+        try:
+            self.quarantine.check(digest)
+            replayed = is_replayed(self._replay_share, digest, seed % SEEDS)
+            async with open_episode(self._pool, source, replayed=replayed) as episode:
+                yield episode
+                if episode.over:
+                    # What another episode was caught at in the meantime voids this one too.
+                    self.quarantine.check(digest)
+        except EpisodeError as error:
+            self._judge(digest, error)
+            raise
+        metrics.EPISODES.labels("over" if episode.over else "left").inc()
+
+    def _judge(self, digest: str, error: EpisodeError) -> None:
+        metrics.FAULTS.labels(error.origin.value, error.kind.value).inc()
+        metrics.EPISODES.labels("fault").inc()
+        if self.quarantine.judge(digest, error):
+            _log.warning(
+                "an environment is put under quarantine", digest=digest, kind=error.kind.value, why=error.message
+            )
+            self._pool.forget(digest)

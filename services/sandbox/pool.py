@@ -13,7 +13,7 @@ import contextlib
 import itertools
 import os
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -24,15 +24,14 @@ from spade_rl.errors import SandboxError
 from spade_rl.sandbox import metrics
 from spade_rl.sandbox.launch import Home
 from spade_rl.sandbox.limits import EpisodeError, FaultKind, Limits, Origin
-from spade_rl.sandbox.program import Program, StaticRefusal, analyse
+from spade_rl.sandbox.program import Program
+from spade_rl.sandbox.programs import Programs
 from spade_rl.sandbox.sandbox import Sandbox
 from spade_rl.sandbox.watchdog import POLL_SECONDS
 from spade_rl.sandbox.worker import Worker
-from spade_rl.seeds import source_digest
 from spade_rl.telemetry import get_logger
 
 PREWARMED = 2
-REMEMBERED_PROGRAMS = 4096
 
 _log = get_logger(__name__)
 
@@ -62,8 +61,7 @@ class Pool:
         self._workers = 0
         cores = len(os.sched_getaffinity(0))
         self._starts = asyncio.Semaphore(max(2, cores))
-        self._programs: OrderedDict[str, Program | StaticRefusal] = OrderedDict()
-        self._parser = ThreadPoolExecutor(1, "sandbox-parser")
+        self._programs = Programs()
         self._looker = ThreadPoolExecutor(1, "sandbox-memory")
         self._watchdog: asyncio.Task[None] | None = None
         self._open = False
@@ -100,7 +98,7 @@ class Pool:
             self._retire(task)
         while self._closing:
             await asyncio.wait(self._closing)
-        self._parser.shutdown(wait=False)
+        self._programs.close()
         self._looker.shutdown(wait=False)
 
     @property
@@ -144,23 +142,8 @@ class Pool:
         return len(self._waiting)
 
     async def analysed(self, source: str) -> Program:
-        """Return the program that a source is, or raise StaticRefusal; remembers both."""
-        key = source_digest(source.encode("utf-8", "replace").decode())
-        known = self._programs.get(key)
-        if known is None:
-            loop = asyncio.get_running_loop()
-            try:
-                known = await loop.run_in_executor(self._parser, analyse, source)
-            except StaticRefusal as refused:
-                known = refused
-            self._programs[key] = known
-            while len(self._programs) > REMEMBERED_PROGRAMS:
-                self._programs.popitem(last=False)
-        else:
-            self._programs.move_to_end(key)
-        if isinstance(known, StaticRefusal):
-            raise StaticRefusal(known.gate, known.message)
-        return known
+        """Return the program that a source is, or raise StaticRefusal."""
+        return await self._programs.analysed(source)
 
     @asynccontextmanager
     async def workers(self, program: Program, count: int) -> AsyncIterator[list[Worker]]:

@@ -42,7 +42,13 @@ class LimitCheck:
 
 
 async def checked_limits(home: Home, section: SandboxSection) -> tuple[LimitCheck, ...]:
-    """Return what the self-test found; raise ConfigurationError, with what to do, if a promised limit does not hold."""
+    """Return what the self-test found; raise ConfigurationError, with what to do, if a promised limit does not hold.
+
+    With ``sandbox.self_test`` off nothing is tried, and nothing returned.
+    """
+    if not section.self_test:
+        _log.info("the limits of the sandbox are not tried, as configured")
+        return ()
     level = home.runtime.isolation
     checks = await try_limits(home, section, promised(level))
     refuse_broken(checks, level)

@@ -18,7 +18,8 @@ from tiny_policy import write_policy
 
 from spade_rl.agent.engine.transformers_engine import TransformersEngine
 from spade_rl.agent.server import serve
-from spade_rl.config import Endpoints, EngineSection, load_config
+from spade_rl.config import Endpoints, EngineSection
+from spade_rl.config_files import load_config
 from spade_rl.models import ChatTokenizer
 from spade_rl.rpc import open_channel
 from spade_rl.sandbox.server import serve as serve_sandbox

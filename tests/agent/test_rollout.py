@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from contextlib import aclosing
 
-from spade_rl.agent import rollout
+from spade_rl import elastic
 from spade_rl.agent.rollout import Rollouts
 from spade_rl.agent.trajectory import RETRIED, Arm, Play, PlayedEnvironment, StopReason, Trajectory
 from spade_rl.errors import UnavailableError
@@ -100,7 +100,7 @@ async def test_leaving_early_cancels_and_frees_the_places():
 
 
 async def test_an_episode_whose_sandbox_goes_away_is_played_again_however_often(monkeypatch):
-    monkeypatch.setattr(rollout, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(elastic, "PAUSE_SECONDS", 0.0)
     tries: Counter[int] = Counter()
 
     async def play_once(play: Play) -> Trajectory:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from documents import ROOT, SCENARIOS, SERVICES, Refused, pick, pods, values_of
 
-from spade_rl.config import validate_config
+from spade_rl.config_files import validate_config
 
 # The kinds that other projects define.
 FOREIGN = {

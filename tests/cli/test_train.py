@@ -9,7 +9,7 @@ import pytest
 
 from spade_rl import local
 from spade_rl.cli.train import new_run_dir, split_items
-from spade_rl.config import load_config
+from spade_rl.config_files import load_config
 from spade_rl.errors import ConfigurationError, EngineError
 
 SUMMARY = {

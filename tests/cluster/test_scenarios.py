@@ -108,7 +108,8 @@ def test_what_is_not_there_is_said_before_anything_is_made(release: Release):
 START = """
 import asyncio
 from pathlib import Path
-from spade_rl.config import TlsSection, load_config
+from spade_rl.config import TlsSection
+from spade_rl.config_files import load_config
 from spade_rl.rpc import open_channel
 from spade_rl.v1 import coordinator_pb2 as pb, coordinator_pb2_grpc
 

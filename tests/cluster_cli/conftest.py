@@ -19,7 +19,8 @@ from typer.testing import CliRunner, Result
 
 from spade_rl.certificates import issue, make_authority
 from spade_rl.cli.main import app
-from spade_rl.config import Endpoints, RunConfig, TlsSection, load_config
+from spade_rl.config import Endpoints, RunConfig, TlsSection
+from spade_rl.config_files import load_config
 from spade_rl.coordinator.server import serve as serve_coordinator
 from spade_rl.memory.server import serve as serve_memory
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from spade_rl.config import RunConfig, dump_config, load_config
+from spade_rl.config import RunConfig
+from spade_rl.config_files import dump_config, load_config
 from spade_rl.coordinator.server import serve
 from spade_rl.errors import CapacityError, ConfigurationError
 from spade_rl.local import serve_all

@@ -19,7 +19,8 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from spade_rl.config import Endpoints, RunConfig, validate_config
+from spade_rl.config import Endpoints, RunConfig
+from spade_rl.config_files import validate_config
 from spade_rl.designer.server import serve as serve_designer
 from spade_rl.memory.server import serve as serve_memory
 from spade_rl.models import ChatTokenizer

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from spade_rl.config import RunConfig, load_config
+from spade_rl.config import RunConfig
+from spade_rl.config_files import load_config
 from spade_rl.sandbox.runtime import describe_runtime
 
 SMALL = [

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from spade_rl.config import RunConfig, validate_config
+from spade_rl.config import RunConfig
+from spade_rl.config_files import validate_config
 from spade_rl.learner.samples import Role, Sample
 from spade_rl.v1 import learner_pb2, trajectory_pb2
 

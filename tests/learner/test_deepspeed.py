@@ -15,7 +15,7 @@ import torch
 from learner_cases import make_samples, requests, share_apart, tiny_config
 from safetensors.torch import load_file
 
-from spade_rl.config import dump_config
+from spade_rl.config_files import dump_config
 from spade_rl.learner.server import build_learner
 from spade_rl.rpc import open_channel
 from spade_rl.v1 import learner_pb2, learner_pb2_grpc

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from spade_rl.config import Endpoints, validate_config
+from spade_rl.config import Endpoints
+from spade_rl.config_files import validate_config
 from spade_rl.errors import ConfigurationError, MemoryStoreError, SpadeError
 from spade_rl.memory import wire
 from spade_rl.memory.records import Record

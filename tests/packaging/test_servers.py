@@ -7,7 +7,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from spade_rl.config import load_config
+from spade_rl.config_files import load_config
 from spade_rl.coordinator.clients import connected
 from spade_rl.coordinator.run import Run
 from spade_rl.coordinator.server import run_server

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spade_rl.config import RunConfig, dump_config, load_config, presets, validate_config
+from spade_rl.config import RunConfig
+from spade_rl.config_files import dump_config, load_config, presets, validate_config
 from spade_rl.errors import ConfigurationError
 
 

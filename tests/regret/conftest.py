@@ -17,7 +17,8 @@ import pytest
 from tiny_policy import write_policy
 
 from spade_rl.agent.server import serve as serve_agent
-from spade_rl.config import Endpoints, load_config
+from spade_rl.config import Endpoints
+from spade_rl.config_files import load_config
 from spade_rl.regret.server import serve as serve_regret
 from spade_rl.rpc import open_channel
 from spade_rl.sandbox.server import serve as serve_sandbox

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from spade_rl.config import RunConfig, load_config
+from spade_rl.config import RunConfig
+from spade_rl.config_files import load_config
 from spade_rl.manifest import prepare_run_dir
 from spade_rl.memory.archive import Archive
 from spade_rl.memory.records import (

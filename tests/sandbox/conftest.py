@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 
 from spade_rl.config import Isolation, SandboxSection
+from spade_rl.sandbox.opening import open_pool
 from spade_rl.sandbox.pool import Pool
-from spade_rl.sandbox.server import open_pool
 
 GVISOR = pytest.param(
     Isolation.GVISOR,

@@ -11,9 +11,9 @@ from pathlib import Path
 from spade_rl.config import Isolation, SandboxSection
 from spade_rl.sandbox.episode import open_episode
 from spade_rl.sandbox.limits import EpisodeError
+from spade_rl.sandbox.opening import open_home, open_pool
 from spade_rl.sandbox.probes import promised
 from spade_rl.sandbox.selftest import try_limits
-from spade_rl.sandbox.server import open_home, open_pool
 
 ATTACK = """
 class Env:

@@ -12,9 +12,9 @@ from spade_rl.config import SandboxSection
 from spade_rl.sandbox.answers import Refusal
 from spade_rl.sandbox.episode import open_episode
 from spade_rl.sandbox.limits import EpisodeError, FaultKind, Origin
+from spade_rl.sandbox.opening import open_pool
 from spade_rl.sandbox.pool import Pool
 from spade_rl.sandbox.sandbox import Sandbox
-from spade_rl.sandbox.server import open_pool
 from spade_rl.sandbox.worker import Load
 
 COUNTS = """

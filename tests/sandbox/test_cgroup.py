@@ -14,8 +14,8 @@ from spade_rl.config import SandboxSection
 from spade_rl.sandbox.cgroup import Cgroup, Cgroups, find_cgroups, remove_stale_cgroups
 from spade_rl.sandbox.episode import open_episode
 from spade_rl.sandbox.limits import EpisodeError, FaultKind, Origin
+from spade_rl.sandbox.opening import open_home
 from spade_rl.sandbox.pool import Pool
-from spade_rl.sandbox.server import open_home
 
 GROWS = """
 class Env:

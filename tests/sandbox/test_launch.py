@@ -5,7 +5,7 @@ import itertools
 from spade_rl.config import Isolation, SandboxSection
 from spade_rl.sandbox.launch import setup_of
 from spade_rl.sandbox.limits import USERS
-from spade_rl.sandbox.server import open_pool
+from spade_rl.sandbox.opening import open_pool
 
 
 async def test_no_two_sandboxes_share_users():

@@ -10,8 +10,8 @@ import pytest
 from spade_rl.config import SandboxSection
 from spade_rl.sandbox.episode import open_episode
 from spade_rl.sandbox.limits import EpisodeError, FaultKind, Origin
+from spade_rl.sandbox.opening import open_pool
 from spade_rl.sandbox.pool import Pool
-from spade_rl.sandbox.server import open_pool
 
 HUNGRY = """
 class Env:

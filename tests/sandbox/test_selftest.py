@@ -11,9 +11,10 @@ from prometheus_client import REGISTRY
 from spade_rl.config import Endpoints, Isolation, RunConfig, SandboxSection
 from spade_rl.errors import ConfigurationError
 from spade_rl.rpc import calling, open_channel
+from spade_rl.sandbox.opening import limits_here, open_home
 from spade_rl.sandbox.probes import PROBES, promised
 from spade_rl.sandbox.selftest import LimitCheck, refuse_broken, try_limits
-from spade_rl.sandbox.server import limits_here, open_home, serve
+from spade_rl.sandbox.server import serve
 from spade_rl.v1 import sandbox_pb2
 from spade_rl.v1.sandbox_pb2_grpc import SandboxServiceStub
 

@@ -17,7 +17,8 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from spade_rl.config import RunConfig, SandboxSection, dump_config
+from spade_rl.config import RunConfig, SandboxSection
+from spade_rl.config_files import dump_config
 from spade_rl.errors import SpadeError, UnavailableError
 from spade_rl.rpc import calling, open_channel
 from spade_rl.sandbox.launch import FOLDER_PREFIX, base_folder

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from spade_rl.config import SandboxSection, validate_config
+from spade_rl.config import SandboxSection
+from spade_rl.config_files import validate_config
 from spade_rl.errors import ConfigurationError
 from spade_rl.kinds import EnvironmentKind
 from spade_rl.sandbox.gates import GATES

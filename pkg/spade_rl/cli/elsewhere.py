@@ -20,7 +20,8 @@ from spade_rl.cluster.coordinator import Coordinator, Event
 from spade_rl.cluster.home import Copied, copy_home
 from spade_rl.cluster.target import Target
 from spade_rl.cluster.watch import follow, state_name, until_over
-from spade_rl.config import RunConfig, load_config
+from spade_rl.config import RunConfig
+from spade_rl.config_files import load_config
 from spade_rl.errors import SpadeError
 from spade_rl.v1 import coordinator_pb2 as pb
 

@@ -114,7 +114,7 @@ def _gvisor() -> Gvisor:
 
 def _limits() -> dict[str, str]:
     """Return what is wrong with each limit of a default run's sandbox; "" where it holds."""
-    from spade_rl.sandbox.server import limits_here
+    from spade_rl.sandbox.opening import limits_here
 
     try:
         return {check.name: check.message for check in asyncio.run(limits_here(SandboxSection()))}

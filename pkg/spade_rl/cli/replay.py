@@ -14,7 +14,8 @@ from spade_rl.cli.output import JsonOption, emit, guarded, out, shown, warn, war
 from spade_rl.cli.runs import DEFAULT_RUNS_DIR, RunOption, RunsDir, open_run
 from spade_rl.cli.sandbox import IsolationOption, Sandbox, sandbox_config, served
 from spade_rl.cli.turns import ShownTurn, turns
-from spade_rl.config import RunConfig, load_config
+from spade_rl.config import RunConfig
+from spade_rl.config_files import load_config
 from spade_rl.errors import ConfigurationError, EnvironmentFault
 from spade_rl.manifest import CONFIG
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spade_rl.config import Endpoints, Isolation, RunConfig, load_config
+from spade_rl.config import Endpoints, Isolation, RunConfig
+from spade_rl.config_files import load_config
 
 if TYPE_CHECKING:
     from spade_rl.agent.sandbox_client import SandboxClient

@@ -28,7 +28,8 @@ from spade_rl.cli.progress import progress
 from spade_rl.cli.runs import DEFAULT_RUNS_DIR, RunArgument, RunsDir, find_run, is_running
 from spade_rl.cli.view import RunView
 from spade_rl.cli.where import target_of
-from spade_rl.config import RunConfig, dump_config, load_config, presets
+from spade_rl.config import RunConfig
+from spade_rl.config_files import dump_config, load_config, presets
 from spade_rl.errors import ConfigurationError, SpadeError
 from spade_rl.manifest import CONFIG, MANIFEST, read_manifest
 from spade_rl.report.events import EVENTS_FILE, RunState, read_log

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from pathlib import Path
 
-from spade_rl.config import load_config
+from spade_rl.config_files import archive_url, load_config
 from spade_rl.manifest import CONFIG
 from spade_rl.memory.archive import Archive
 from spade_rl.report.choice import Pair, paired_plays, sampled_cycles
@@ -16,7 +16,7 @@ PAIRS_PER_CYCLE = 5
 
 def open_archive(run_dir: Path) -> Archive:
     """Open a run's archive to read it, wherever its configuration says that it is."""
-    url = load_config(file=run_dir / CONFIG).memory.location()
+    url = archive_url(load_config(file=run_dir / CONFIG).memory)
     return Archive.open(run_dir, url=url, read_only=True)
 
 
