@@ -62,7 +62,7 @@ install_runsc() {
   if [ "${ID:-}" = debian ] && [ "${VERSION_ID:-}" = 12 ]; then
     if ! apt-cache policy | grep -q "n=$VERSION_CODENAME-backports"; then
       local entry
-      if entry=$("$PYTHON" scripts/backports.py "$VERSION_CODENAME" /etc/apt); then
+      if entry=$("$PYTHON" scripts/apt_backports.py "$VERSION_CODENAME" /etc/apt); then
         say "adding $VERSION_CODENAME-backports for a current runsc (/etc/apt/sources.list.d/${entry%%$'\n'*})"
         printf '%s\n' "${entry#*$'\n'}" | as_root tee "/etc/apt/sources.list.d/${entry%%$'\n'*}" >/dev/null
         apt_updated=

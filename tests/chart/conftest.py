@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +14,8 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parent))
 from documents import Refused
 
+from helm import helm as find_helm
+
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "spade"
 # What a cluster may have beyond Kubernetes itself.
@@ -25,13 +26,8 @@ Render = Callable[..., list[Document]]
 
 @pytest.fixture(scope="session")
 def helm() -> Path:
-    spec = importlib.util.spec_from_file_location("helm_script", ROOT / "scripts" / "helm.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
     try:
-        return Path(script.helm())
+        return Path(find_helm())
     except (subprocess.CalledProcessError, OSError) as error:
         pytest.skip(f"there is no Helm here, and none could be had: {error}")
 

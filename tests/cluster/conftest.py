@@ -5,7 +5,6 @@ SPADE_IMAGE_BASE and SPADE_IMAGE_TAG say what the images are called (localhost/s
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import sys
@@ -15,19 +14,16 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from release import ROOT, Failed, Release, run
+from release import Failed, Release, run
+
+from helm import helm as find_helm
 
 NAMESPACE = "spade-test"
 
 
 @pytest.fixture(scope="session")
 def helm() -> Path:
-    spec = importlib.util.spec_from_file_location("helm_script", ROOT / "scripts" / "helm.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    return Path(script.helm())
+    return Path(find_helm())
 
 
 @pytest.fixture(scope="session")

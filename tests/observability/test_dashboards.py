@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -13,19 +12,17 @@ import pytest
 import yaml
 from queries import FILES, RULES, expressions, panels, selectors
 
+from metrics_reference import metrics
+
 ROOT = Path(__file__).parents[2]
 OTHERS = {"process_cpu_seconds_total", "process_resident_memory_bytes"}
 SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("",), "gauge": ("",)}
-
-spec = importlib.util.spec_from_file_location("metrics_reference", ROOT / "scripts" / "metrics_reference.py")
-reference = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(reference)
 
 
 def series() -> dict[str, set[str]]:
     """Return the series that a scrape of all services shows, with their labels."""
     found = {}
-    for name, metric in reference.metrics().items():
+    for name, metric in metrics().items():
         for suffix in SUFFIXES[metric._type]:
             found[name + suffix] = {*metric._labelnames, *(["le"] if suffix == "_bucket" else [])}
     return found

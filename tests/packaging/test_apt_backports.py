@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "backports.py"
-spec = importlib.util.spec_from_file_location("backports", SCRIPT)
-backports = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(backports)
+from apt_backports import backports_entry
 
 SECURITY = """\
 Types: deb
@@ -49,7 +45,7 @@ def apt(tmp_path: Path, **files: str) -> Path:
 
 def test_deb822_keeps_mirror_and_key_and_skips_what_does_not_fit(tmp_path):
     folder = apt(tmp_path, debian_sources="\n".join([SECURITY, DISABLED, MAIN]))
-    name, entry = backports.backports_entry(folder, "bookworm")
+    name, entry = backports_entry(folder, "bookworm")
     assert name == "spade-backports.sources"
     assert entry == (
         "Types: deb\nUris: http://mirror.example/debian\nSuites: bookworm-backports\nComponents: main\nSigned-By: \n"
@@ -60,10 +56,10 @@ def test_deb822_keeps_mirror_and_key_and_skips_what_does_not_fit(tmp_path):
 @pytest.mark.parametrize("options", ["", "[arch=amd64 signed-by=/k.gpg] "])
 def test_one_line_keeps_options(tmp_path, options):
     text = f"# deb http://no.example bookworm main\ndeb-src http://m.example/d bookworm main\ndeb {options}http://m.example/d bookworm main non-free # x\n"
-    name, entry = backports.backports_entry(apt(tmp_path, main=text), "bookworm")
+    name, entry = backports_entry(apt(tmp_path, main=text), "bookworm")
     assert (name, entry) == ("spade-backports.list", f"deb {options}http://m.example/d bookworm-backports main\n")
 
 
 def test_nothing_fits(tmp_path):
     folder = apt(tmp_path, main="deb http://m.example/d trixie main\n", x_sources=SECURITY)
-    assert backports.backports_entry(folder, "bookworm") is None
+    assert backports_entry(folder, "bookworm") is None

@@ -3,7 +3,7 @@
 The machine knows where it gets its packages from (a mirror, a proxy, a key): an entry that is copied from its own and
 differs in the suite alone works wherever the machine does, and no host is written down here.
 
-    python scripts/backports.py CODENAME FOLDER     print "NAME\\nENTRY" for the first fitting source below FOLDER
+    python scripts/apt_backports.py CODENAME FOLDER     print "NAME\\nENTRY" for the first fitting source below FOLDER
 
 ``FOLDER`` is laid out as ``/etc/apt`` is. Exit status 1: no source offers the release.
 """
