@@ -59,6 +59,8 @@ class Report:
     # The oracle's actions and the first observation of the first instance; empty unless admitted.
     solution: tuple[str, ...] = ()
     observation: str = ""
+    # What ended a worker before its work was done: not every refusal is one.
+    fault: EpisodeError | None = None
 
     @property
     def admitted(self) -> bool:
@@ -72,9 +74,15 @@ class Report:
 
 
 async def admit(
-    pool: Pool, source: str, *, seed: int, known: Collection[str] = (), kind: EnvironmentKind | None = None
+    pool: Pool,
+    source: str,
+    *,
+    seed: int,
+    known: Collection[str] = (),
+    kind: EnvironmentKind | None = None,
+    barred: str = "",
 ) -> Report:
-    """Return the report on a source, which must be of ``kind`` if one is given.
+    """Return the report on a source, which must be of ``kind`` if one is given; ``barred``: why it may not pass anyhow.
 
     Raises SandboxError or CapacityError if it could not be judged.
     """
@@ -93,6 +101,9 @@ async def admit(
             known=known,
         )
         await _gather(pool, program, evidence, seed)
+        if barred and evidence.error is None:
+            evidence.error = EpisodeError(Origin.ENVIRONMENT, FaultKind.QUARANTINE, barred)
+            evidence.error_gate = "replay"
         verdicts = judge(evidence)
         report = _report(pool, program.digest, program.normalised_digest, verdicts, began, evidence)
         if not report.admitted:
@@ -127,6 +138,7 @@ def _report(
         seconds=time.monotonic() - began,
         solution=first.solution if solved and first is not None and isinstance(first.solution, tuple) else (),
         observation=first.reset.observation if solved and first is not None and isinstance(first.reset, Reset) else "",
+        fault=evidence.error if evidence is not None else None,
     )
 
 
@@ -142,6 +154,7 @@ async def _gather(pool: Pool, program: Program, evidence: Evidence, seed: int) -
                     evidence.error_gate = "bounds"
                 if evidence.error is None and evidence.loaded is None:
                     await _second_pass(second, evidence, seed)
+                _look_for_attacks((first, second), evidence)
     except TimeoutError:
         evidence.error = EpisodeError(
             Origin.ENVIRONMENT, FaultKind.DEADLINE, f"admission took longer than {pool.admission_seconds:g} s"
@@ -152,6 +165,14 @@ async def _gather(pool: Pool, program: Program, evidence: Evidence, seed: int) -
     trouble = evidence.error
     if trouble is not None and trouble.origin is Origin.SANDBOX:
         raise (CapacityError if trouble.kind is FaultKind.CAPACITY else SandboxError)(trouble.message)
+
+
+def _look_for_attacks(workers: Sequence[Worker], evidence: Evidence) -> None:
+    """Note that a worker said what nobody had asked for, after its work was done."""
+    for worker in workers:
+        error = worker.error
+        if evidence.error is None and error is not None and error.kind is FaultKind.PROTOCOL:
+            evidence.error, evidence.error_gate = error, "step"
 
 
 async def _first_pass(worker: Worker, evidence: Evidence) -> None:

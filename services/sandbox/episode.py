@@ -152,13 +152,14 @@ class Episodes:
                     # What another episode was caught at in the meantime voids this one too.
                     self.quarantine.check(digest)
         except EpisodeError as error:
-            self._judge(digest, error)
+            metrics.FAULTS.labels(error.origin.value, error.kind.value).inc()
+            metrics.EPISODES.labels("fault").inc()
+            self.judge(digest, error)
             raise
         metrics.EPISODES.labels("over" if episode.over else "left").inc()
 
-    def _judge(self, digest: str, error: EpisodeError) -> None:
-        metrics.FAULTS.labels(error.origin.value, error.kind.value).inc()
-        metrics.EPISODES.labels("fault").inc()
+    def judge(self, digest: str, error: EpisodeError) -> None:
+        """Put an environment under quarantine if what ended its worker says that it has to be."""
         if self.quarantine.judge(digest, error):
             _log.warning(
                 "an environment is put under quarantine", digest=digest, kind=error.kind.value, why=error.message

@@ -1,9 +1,8 @@
 """Who has which sandbox, and who waits.
 
-A sandbox belongs to one program for its whole life; blank ones are started ahead of need. Sandboxes and workers are
-bounded: when all places are taken, the sandbox that has been idle for longest makes room, and when none is idle,
-requests wait in order of arrival until their deadline (CapacityError). Workers that wait for an episode count among
-those that may live, and make room for one that is wanted.
+A sandbox belongs to one program for its whole life; blank ones are started ahead of need. Sandboxes are bounded: when
+all places are taken, the one that has been idle for longest makes room, and when none is idle, requests wait in order of
+arrival until their deadline (CapacityError). How many workers live is the matter of ``room``.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from spade_rl.sandbox.launch import Home
 from spade_rl.sandbox.limits import EpisodeError, FaultKind, Limits, Origin
 from spade_rl.sandbox.program import Program
 from spade_rl.sandbox.programs import Programs
+from spade_rl.sandbox.room import WorkerRoom, no_room
 from spade_rl.sandbox.sandbox import Sandbox
 from spade_rl.sandbox.watchdog import POLL_SECONDS
 from spade_rl.sandbox.worker import Worker
@@ -56,9 +56,7 @@ class Pool:
         self._blank: deque[asyncio.Task[Sandbox]] = deque()
         self._closing: set[asyncio.Task[None]] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._worker_places = asyncio.Semaphore(section.max_workers)
-        self._worker_queue = asyncio.Lock()
-        self._workers = 0
+        self._workers = WorkerRoom(section.max_workers, section.queue_seconds, self._running)
         cores = len(os.sched_getaffinity(0))
         self._starts = asyncio.Semaphore(max(2, cores))
         self._programs = Programs()
@@ -71,7 +69,6 @@ class Pool:
         self._watchdog = asyncio.create_task(self._watch())
         for level in Isolation:
             metrics.ISOLATION.labels(level.value).set(level is self.isolation)
-        metrics.WORKER_LIMIT.set(self._section.max_workers)
         metrics.MEMORY_HELD_BY.labels("watchdog").set(self.isolation is Isolation.GVISOR)
         metrics.MEMORY_HELD_BY.labels("cgroup").set(self._home.cgroups is not None)
         # The first sandbox proves that sandboxes start at all.
@@ -134,7 +131,7 @@ class Pool:
     @property
     def live_workers(self) -> int:
         """Workers in use."""
-        return self._workers
+        return self._workers.taken
 
     @property
     def waiting(self) -> int:
@@ -150,10 +147,10 @@ class Pool:
         """Give ``count`` fresh workers of a program; they end with the block. Raises EpisodeError."""
         deadline = time.monotonic() + self._section.queue_seconds
         async with contextlib.AsyncExitStack() as stack:
-            await stack.enter_async_context(self._worker_room(count, deadline))
+            await stack.enter_async_context(self._workers.room(count, deadline))
             sandbox = await stack.enter_async_context(self._lease(program, deadline))
             results = await asyncio.gather(*(sandbox.spawn() for _ in range(count)), return_exceptions=True)
-            self._trim()
+            self._workers.trim_ahead()
             workers = [result for result in results if isinstance(result, Worker)]
             try:
                 for result in results:
@@ -171,51 +168,6 @@ class Pool:
             del self._places[digest]
             self._retire(place.ready)
             self._made_room()
-
-    @asynccontextmanager
-    async def _worker_room(self, count: int, deadline: float) -> AsyncIterator[None]:
-        taken = 0
-        try:
-            try:
-                with metrics.WAITING.track_inprogress():
-                    async with asyncio.timeout(deadline - time.monotonic()):
-                        # One at a time, in order: two that each hold half of what they need would wait forever.
-                        async with self._worker_queue:
-                            while taken < count:
-                                await self._worker_places.acquire()
-                                taken += 1
-            except TimeoutError:
-                raise _no_room("workers", self._section.max_workers, self._section.queue_seconds) from None
-            self._count_workers(count)
-            try:
-                yield
-            finally:
-                self._count_workers(-count)
-        finally:
-            for _ in range(taken):
-                self._worker_places.release()
-
-    def _count_workers(self, change: int) -> None:
-        self._workers += change
-        metrics.WORKERS.set(self._workers)
-
-    def _ahead(self) -> int:
-        return sum(sandbox.ahead for sandbox in self._running())
-
-    def _room_ahead(self) -> int:
-        """Return how many more workers may be forked ahead of need: those in use and those that wait are bounded."""
-        return max(0, self._section.max_workers - self._workers - self._ahead())
-
-    def _trim(self) -> None:
-        """End workers that wait, where too many live together."""
-        surplus = self._workers + self._ahead() - self._section.max_workers
-        for sandbox in self._running():
-            if surplus <= 0:
-                break
-            before = sandbox.ahead
-            sandbox.end_ahead(surplus)
-            surplus -= before - sandbox.ahead
-        metrics.WORKERS_AHEAD.set(self._ahead())
 
     def _running(self) -> list[Sandbox]:
         return [
@@ -285,7 +237,7 @@ class Pool:
             async with asyncio.timeout(deadline - time.monotonic()):
                 await future
         except TimeoutError:
-            raise _no_room("sandboxes", self._section.max_sandboxes, self._section.queue_seconds) from None
+            raise no_room("sandboxes", self._section.max_sandboxes, self._section.queue_seconds) from None
         finally:
             if future in self._waiting:
                 self._waiting.remove(future)
@@ -306,7 +258,9 @@ class Pool:
         return task
 
     async def _started(self) -> Sandbox:
-        sandbox = Sandbox(self._home, next(self._names), most_ahead=self._section.prefork, room_ahead=self._room_ahead)
+        sandbox = Sandbox(
+            self._home, next(self._names), most_ahead=self._section.prefork, room_ahead=self._workers.room_ahead
+        )
         try:
             async with self._starts:
                 await sandbox.start()
@@ -398,11 +352,3 @@ def _retrieve(task: asyncio.Task[Sandbox]) -> None:
     """Look at a task's exception, which whoever waits gets too, so that nothing is logged as never retrieved."""
     if not task.cancelled():
         task.exception()
-
-
-def _no_room(what: str, most: int, seconds: float) -> EpisodeError:
-    return EpisodeError(
-        Origin.SANDBOX,
-        FaultKind.CAPACITY,
-        f"all {most} {what} were in use for {seconds:g} s; ask for less at once, or raise sandbox.max_{what}",
-    )

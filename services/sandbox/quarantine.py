@@ -27,7 +27,7 @@ class Quarantined:
 
 
 class Quarantine:
-    """The list. ``judge`` every fault, ``check`` before every episode."""
+    """The list. ``judge`` every fault of an episode or admission, ``check`` before every episode."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -46,15 +46,15 @@ class Quarantine:
         metrics.QUARANTINED.set(len(self._entries))
         return True
 
+    def reason(self, digest: str) -> str:
+        """Say why an environment is under quarantine; "" if it is not."""
+        entry = self._entries.get(digest)
+        return "" if entry is None else f"under quarantine for an earlier fault: {entry.kind}: {entry.message}"
+
     def check(self, digest: str) -> None:
         """Raise EpisodeError if an environment is under quarantine."""
-        entry = self._entries.get(digest)
-        if entry is not None:
-            raise EpisodeError(
-                Origin.ENVIRONMENT,
-                FaultKind.QUARANTINE,
-                f"under quarantine for an earlier fault: {entry.kind}: {entry.message}",
-            )
+        if reason := self.reason(digest):
+            raise EpisodeError(Origin.ENVIRONMENT, FaultKind.QUARANTINE, reason)
 
     def latest(self, count: int) -> list[Quarantined]:
         """Return the latest entries, newest first."""

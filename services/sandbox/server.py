@@ -12,7 +12,7 @@ import grpc
 from spade_rl.config import Endpoints, RunConfig
 from spade_rl.errors import ConfigurationError, UnavailableError
 from spade_rl.rpc import Server
-from spade_rl.sandbox.admission import admit
+from spade_rl.sandbox.admission import admit, source_digest_of
 from spade_rl.sandbox.episode import Episodes
 from spade_rl.sandbox.limits import EpisodeError
 from spade_rl.sandbox.opening import open_home
@@ -58,7 +58,10 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
             seed=request.seed,
             known=frozenset(request.known_normalised_digests),
             kind=kind_from_wire(request.kind),
+            barred=self._episodes.quarantine.reason(source_digest_of(request.source)),
         )
+        if report.fault is not None:
+            self._episodes.judge(report.digest, report.fault)
         return pb.AdmitResponse(report=report_to_wire(report), normalised_digest=report.normalised_digest)
 
     async def Episode(

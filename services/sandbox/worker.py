@@ -179,6 +179,11 @@ class Worker(asyncio.Protocol):
 
     # What the service calls.
 
+    @property
+    def error(self) -> EpisodeError | None:
+        """What ended it, if anything did."""
+        return self._error
+
     async def run(self, operations: Sequence[Operation], *, go_on: bool = False) -> Transcript:
         """Run operations in order.
 

@@ -19,7 +19,7 @@ from spade_rl.errors import ConfigurationError
 from spade_rl.rpc import calling, open_channel
 from spade_rl.sandbox.server import serve
 from spade_rl.seeds import source_digest
-from spade_rl.v1 import sandbox_pb2
+from spade_rl.v1 import environment_pb2, sandbox_pb2
 from spade_rl.v1.sandbox_pb2_grpc import SandboxServiceStub
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -60,6 +60,44 @@ class Forge:
                 pass
         return "", 1.0, True, False, {}
 """
+
+# Admissible, but for what it does at the place in braces.
+GUESS = """
+import random, time
+def forge():
+    import os
+    for descriptor in range(3, 64):
+        try:
+            os.write(descriptor, b"x" * 64)
+        except OSError:
+            pass
+def forge_later():
+    time.sleep(0.05)
+    forge()
+played, solved = 0, 0
+class Guess:
+    def reset(self, seed):
+        self.n = random.Random(seed).randint(1000, 9999)
+        return f"one more than {{self.n}}", {{}}
+    def step(self, action):
+        global played
+        played += 1
+        {step}
+        won = action == str(self.n + 1)
+        return "", float(won), True, False, {{}}
+    def solution(self):
+        global solved
+        solved += 1
+        {solution}
+        return [str(self.n + 1)]
+"""
+FORGES_ON_DEMAND = GUESS.format(step='if action == "forge": forge()', solution="pass")
+FORGES_WHEN_SOLVED = GUESS.format(step="pass", solution="forge()")
+# The first worker, when all that it is asked for is done; meanwhile the second, which begins with a win, takes its time.
+FORGES_WHEN_DONE = GUESS.format(
+    step="if played == 1 and action: time.sleep(1)",
+    solution='if solved == 6: __import__("_thread").start_new_thread(forge_later, ())',
+)
 
 
 def reset(source: str = COUNT, seed: int = 5) -> sandbox_pb2.EpisodeRequest:
@@ -189,6 +227,12 @@ async def test_a_client_that_goes_away_frees_its_workers(stub: SandboxServiceStu
     await until_workers(stub, 0)
 
 
+async def refusal(stub: SandboxServiceStub, source: str) -> environment_pb2.GateVerdict:
+    report = (await stub.Admit(sandbox_pb2.AdmitRequest(source=source), timeout=60)).report
+    (verdict,) = [one for one in report.verdicts if one.verdict == environment_pb2.VERDICT_FAILED]
+    return verdict
+
+
 async def test_an_environment_that_repeats_itself_is_paid(doubting: SandboxServiceStub) -> None:
     before = _count("spade_sandbox_replays_total", outcome="equal")
     results = (await play(doubting, COUNT, "x", "x")).step.results
@@ -227,6 +271,24 @@ async def test_who_breaks_the_protocol_is_played_no_more(stub: SandboxServiceStu
     assert (await play(stub, FORGES, "x")).fault.kind == "protocol"
     assert (await play(stub, FORGES)).fault.kind == "quarantine"
     assert (await status(stub)).quarantined[0].digest == source_digest(FORGES)
+
+
+@pytest.mark.parametrize("source", [FORGES_WHEN_SOLVED, FORGES_WHEN_DONE])
+async def test_who_breaks_the_protocol_in_admission_is_played_no_more(stub: SandboxServiceStub, source: str) -> None:
+    assert "protocol" in (await refusal(stub, source)).message
+    assert (await play(stub, source)).fault.kind == "quarantine"
+    latest = (await status(stub)).quarantined[0]
+    assert (latest.digest, latest.kind) == (source_digest(source), "protocol")
+
+
+async def test_what_is_under_quarantine_is_not_admitted(stub: SandboxServiceStub) -> None:
+    assert (await stub.Admit(sandbox_pb2.AdmitRequest(source=FORGES_ON_DEMAND), timeout=60)).report.admitted
+    assert (await play(stub, FORGES_ON_DEMAND, "forge")).fault.kind == "protocol"
+    refused = await refusal(stub, FORGES_ON_DEMAND)
+    assert (refused.gate, "under quarantine" in refused.message) == ("replay", True)
+    # An honest refusal puts nothing there.
+    await refusal(stub, COUNT)
+    assert (await play(stub, COUNT, "x", "x")).step.results[0].reward == 0.5
 
 
 async def test_what_one_episode_is_caught_at_voids_those_that_run(stub: SandboxServiceStub) -> None:
