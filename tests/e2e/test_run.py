@@ -68,7 +68,7 @@ def test_a_run_that_is_killed_again_and_again_ends_whole(run_dir, tmp_path, smal
     file = tmp_path / "config.yaml"
     file.write_text(yaml.safe_dump(config.model_dump(mode="json")))
     code = (
-        "import sys; from pathlib import Path; from spade_rl.config import load_config; from spade_rl.local import train;"
+        "import sys; from pathlib import Path; from spade_rl.config_files import load_config; from spade_rl.local import train;"
         "train(load_config(file=Path(sys.argv[1])), run_dir=Path(sys.argv[2]))"
     )
     rng = random.Random(0)
@@ -76,8 +76,9 @@ def test_a_run_that_is_killed_again_and_again_ends_whole(run_dir, tmp_path, smal
         process = subprocess.Popen([sys.executable, "-c", code, str(file), str(run_dir)], start_new_session=True)
         time.sleep(rng.uniform(3, 20))
         process.kill()
-        process.wait(30)
+        assert process.wait(30) in (-signal.SIGKILL, 0), "the run ended by itself"
         assert not surviving(process.pid), "a killed run left processes"
+    assert '"event": "run_started"' in (run_dir / "events.jsonl").read_text()
     summary = train(config, run_dir=run_dir)
     assert summary["cycles"] == 5
     check_consistent(run_dir, 5)
@@ -138,7 +139,7 @@ def test_an_interrupted_run_checkpoints_stops_and_goes_on(run_dir, tmp_path, sma
     file = tmp_path / "config.yaml"
     file.write_text(yaml.safe_dump(small_run().model_dump(mode="json")))
     code = (
-        "import json, sys; from pathlib import Path; from spade_rl.config import load_config;"
+        "import json, sys; from pathlib import Path; from spade_rl.config_files import load_config;"
         "from spade_rl.local import train;"
         "print(json.dumps(train(load_config(file=Path(sys.argv[1])), run_dir=Path(sys.argv[2]))))"
     )
