@@ -28,7 +28,7 @@ run: setup ## self-play on this machine, about seven minutes; ends with a report
 test: dev lint types check-protos ## every check and every test
 	$(TEST_ENV) $(BIN)/pytest $(ARGS)
 
-test-hostile: dev ## the sandbox against hostile code: both platforms of gVisor, as root and as an ordinary user
+test-hostile: dev ## the sandbox against hostile code: both platforms of gVisor, as root, as an ordinary user, in a pod
 	scripts/test_hostile.sh $(ARGS)
 
 lint: dev ## ruff: rules and format
@@ -48,13 +48,13 @@ check-protos: dev ## stubs current, buf lint and format, nothing broken on the w
 protos: dev ## take changed protos over: format, stubs, baseline
 	scripts/check_protos.sh accept
 
-images: ## build the images of all services with buildah or docker (ARGS: --save FOLDER, services)
+images: ## build the images of all services with buildah or docker (ARGS: --save ARCHIVE, services)
 	scripts/images.sh $(ARGS)
 
 test-cluster: dev ## install the chart on the cluster that KUBECONFIG names; LOAD="COMMAND" loads the images first
 	@if [ -z "$$KUBECONFIG" ]; then echo "test-cluster: KUBECONFIG is not set, so there is no cluster to test on" >&2; exit 2; fi
-	@if [ -n "$(LOAD)" ]; then scripts/images.sh --save build/images && $(LOAD) build/images/*.tar; fi
-	$(TEST_ENV) $(BIN)/pytest tests/cluster tests/cluster_cli/test_node.py -s $(ARGS)
+	@if [ -n "$(LOAD)" ]; then scripts/images.sh --save build/images.tar && $(LOAD) build/images.tar; fi
+	$(TEST_ENV) $(BIN)/pytest -s $(if $(filter tests/%,$(ARGS)),,tests/cluster tests/cluster_cli/test_node.py) $(ARGS)
 
 docs: dev ## write the generated parts of docs/ from the code
 	$(BIN)/python scripts/config_reference.py
