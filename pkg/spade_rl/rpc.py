@@ -28,7 +28,7 @@ from grpc_reflection.v1alpha import reflection
 from spade_rl.config import TlsSection
 from spade_rl.errors import BY_BOUNDARY, ConfigurationError, DeadlineError, SpadeError, UnavailableError
 from spade_rl.telemetry import ERRORS, RPC_SECONDS, get_logger
-from spade_rl.transport import RenewingChannel, protected, server_credentials
+from spade_rl.transport import WaitingChannel, protected, server_credentials
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 BOUNDARY_KEY = "spade-boundary"
@@ -55,11 +55,7 @@ SERVER_OPTIONS = (
 )
 # Within one process nobody comes or goes; between processes a connection ends a minute after it was made.
 AGE_OPTIONS = (("grpc.max_connection_age_ms", 60_000),)
-LOCAL_SERVICE_CONFIG = '{"loadBalancingConfig": [{"round_robin": {}}]}'
-# A call waits, up to its deadline, for a peer that is being started.
-SERVICE_CONFIG = (
-    '{"loadBalancingConfig": [{"round_robin": {}}], "methodConfig": [{"name": [{}], "waitForReady": true}]}'
-)
+SERVICE_CONFIG = '{"loadBalancingConfig": [{"round_robin": {}}]}'
 LOCAL = TlsSection()
 
 _log = get_logger(__name__)
@@ -295,12 +291,14 @@ def _server_options(address: str) -> list[tuple[str, int | str]]:
 
 
 def open_channel(address: str, tls: TlsSection = LOCAL) -> grpc.aio.Channel:
-    """Return a channel that balances over all addresses that a name resolves to."""
-    service_config = LOCAL_SERVICE_CONFIG if address.startswith("unix:") else SERVICE_CONFIG
-    options = [*CHANNEL_OPTIONS, ("grpc.service_config", service_config), ("grpc.enable_retries", 1)]
-    if protected(address, tls):
-        return RenewingChannel(address, tls, options)
-    return grpc.aio.insecure_channel(address, options=options)
+    """Return a channel that balances over all addresses that a name resolves to.
+
+    Calls to another process wait, up to their deadline, until it is there; within one process nobody has to be waited for.
+    """
+    options = [*CHANNEL_OPTIONS, ("grpc.service_config", SERVICE_CONFIG), ("grpc.enable_retries", 1)]
+    if address.startswith("unix:"):
+        return grpc.aio.insecure_channel(address, options=options)
+    return WaitingChannel(address, tls if protected(address, tls) else None, options)
 
 
 def as_spade_error(error: grpc.aio.AioRpcError, service: str) -> SpadeError:

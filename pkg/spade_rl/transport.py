@@ -96,25 +96,31 @@ def server_credentials(tls: TlsSection) -> grpc.ServerCredentials:
     return grpc.dynamic_ssl_server_credentials(current(), renewed, require_client_authentication=True)
 
 
-class RenewingChannel(grpc.aio.Channel):
-    """A channel to one target that opens a new connection when the folder's files have changed.
+class WaitingChannel(grpc.aio.Channel):
+    """A channel to one target whose calls wait, up to their deadline, for a peer that is being started.
 
-    Calls in flight end on the connection that they began on.
+    Each call says so itself: what a service configuration says of it counts only once the target's name was resolved for
+    the first time. With ``tls`` a new connection is opened when the folder's files have changed; calls in flight end on the
+    connection that they began on. Without, everything goes in plain.
     """
 
-    def __init__(self, target: str, tls: TlsSection, options: Sequence[tuple[str, int | str]]) -> None:
-        self._target, self._options, self._files = target, options, _Files(tls)
+    def __init__(self, target: str, tls: TlsSection | None, options: Sequence[tuple[str, int | str]]) -> None:
+        self._target, self._options = target, list(options)
+        self._files = None if tls is None else _Files(tls)
         self._channels: list[grpc.aio.Channel] = []
         self._open()
 
     def _open(self) -> grpc.aio.Channel:
-        key, certificate, authority = self._files.read()
-        credentials = grpc.ssl_channel_credentials(authority, key, certificate)
-        self._channels.append(grpc.aio.secure_channel(self._target, credentials, options=list(self._options)))
+        if self._files is None:
+            self._channels.append(grpc.aio.insecure_channel(self._target, options=self._options))
+        else:
+            key, certificate, authority = self._files.read()
+            credentials = grpc.ssl_channel_credentials(authority, key, certificate)
+            self._channels.append(grpc.aio.secure_channel(self._target, credentials, options=self._options))
         return self._channels[-1]
 
     def _current(self) -> grpc.aio.Channel:
-        return self._open() if self._files.changed() else self._channels[-1]
+        return self._open() if self._files is not None and self._files.changed() else self._channels[-1]
 
     def _callable(self, kind: str, *arguments: Any, **options: Any) -> Callable[..., Any]:
         made: dict[int, Any] = {}
@@ -125,6 +131,9 @@ class RenewingChannel(grpc.aio.Channel):
             if number not in made:
                 made.clear()
                 made[number] = getattr(channel, kind)(*arguments, **options)
+            # Generated code and users alike may leave it out, or say None.
+            if call_options.get("wait_for_ready") is None:
+                call_options["wait_for_ready"] = True
             return made[number](*call_arguments, **call_options)
 
         return call
@@ -145,7 +154,7 @@ class RenewingChannel(grpc.aio.Channel):
         """See ``grpc.aio.Channel``."""
         return self._callable("stream_stream", *arguments, **options)
 
-    async def __aenter__(self) -> RenewingChannel:
+    async def __aenter__(self) -> WaitingChannel:
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -17,7 +17,7 @@ from spade_rl import elastic
 from spade_rl.config import TlsSection
 from spade_rl.elastic import ElasticChannel
 from spade_rl.errors import UnavailableError
-from spade_rl.rpc import Server, calling
+from spade_rl.rpc import Server, calling, open_channel
 from spade_rl.v1 import regret_pb2, regret_pb2_grpc
 
 PLAIN = TlsSection(mode="off")
@@ -186,3 +186,16 @@ async def test_within_one_process_there_is_nothing_to_wait_for(tmp_path):
         with pytest.raises(UnavailableError):
             await ask(fixed)
     assert grpc.StatusCode.UNAVAILABLE is UnavailableError.code
+
+
+async def test_an_ordinary_call_waits_too_before_its_name_resolves(names, port):
+    address = f"dns://127.0.0.1:{names.port}/spade-regret.test:{port}"
+    async with open_channel(address, PLAIN) as plain:
+        stub = regret_pb2_grpc.RegretServiceStub(plain)
+        call = asyncio.ensure_future(stub.Score(REQUEST, timeout=SECONDS))
+        # The name was asked for and is not there: a call that does not wait has failed by now.
+        await until(lambda: names.asked >= 4)
+        assert not call.done()
+        names.addresses = ["127.0.0.1"]
+        async with pod("127.0.0.1", port, 7), asyncio.timeout(SECONDS):
+            assert list((await call).rewards) == [7]

@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, TypeVar
 
 import grpc
@@ -112,27 +113,43 @@ class Coordinator:
     async def events(self, run_id: str, first: int = 0) -> AsyncGenerator[Event, None]:
         """Yield a run's events from a number on until the run ends, over as many connections as it takes.
 
-        Raises the last reason when the coordinator cannot be reached for ``patience`` seconds.
+        A run that went back to a checkpoint cuts its log, and events come again from there with numbers that were told
+        before. That is noticed even when it happened between two connections: a new one begins at the last event that was
+        told, and if another stands there now, at the first. Raises the last reason when the coordinator cannot be reached
+        for ``patience`` seconds.
         """
-        following = first
+        # What was told, from ``first`` on.
+        told: list[bytes] = []
+        begin = first
         while True:
+            anything = False
             try:
-                async with aclosing(self._watch(run_id, following)) as watched:
-                    async for event in watched:
-                        following = event.number + 1
-                        yield event
-                return
+                async with aclosing(self._watch(run_id, begin)) as watched:
+                    async for number, line in watched:
+                        place, digest = number - first, blake2b(line.encode(), digest_size=16).digest()
+                        known = place < len(told) and told[place] == digest
+                        if not anything and begin > first and not known:
+                            break
+                        anything = True
+                        if not known:
+                            told[place:] = [digest]
+                            yield Event(number, json.loads(line))
+                    else:
+                        if anything or begin == first:
+                            return
+                begin = first
             except UnavailableError:
+                begin = first + max(0, len(told) - 1)
                 await asyncio.sleep(_PAUSE)
                 # Waits until somebody answers, or gives up.
                 await self.status(run_id)
 
-    async def _watch(self, run_id: str, first: int) -> AsyncGenerator[Event, None]:
+    async def _watch(self, run_id: str, first: int) -> AsyncGenerator[tuple[int, str], None]:
         request = pb.WatchRunRequest(run_id=run_id, first_event=first)
         call = self._stub.WatchRun(request, timeout=_WATCH_SECONDS)
         try:
             async for response in call:
-                yield Event(response.number, json.loads(response.event_json))
+                yield response.number, response.event_json
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise UnavailableError("the connection is renewed") from error
