@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
+from ordinary_user import NoUser, ordinary_python
 from prometheus_client import REGISTRY
 
 from spade_rl.config import Endpoints, Isolation, RunConfig, SandboxSection
@@ -13,11 +16,13 @@ from spade_rl.errors import ConfigurationError
 from spade_rl.rpc import calling, open_channel
 from spade_rl.sandbox.opening import limits_here, open_home
 from spade_rl.sandbox.probes import PROBES, promised
+from spade_rl.sandbox.runtime import PLATFORMS
 from spade_rl.sandbox.selftest import LimitCheck, refuse_broken, try_limits
 from spade_rl.sandbox.server import serve
 from spade_rl.v1 import sandbox_pb2
 from spade_rl.v1.sandbox_pb2_grpc import SandboxServiceStub
 
+SECONDS = 150.0
 # Stands for a runsc whose sandboxes have more room than they should: the configuration that it gets says so.
 ROOMY = """#!/bin/sh
 for argument in "$@"; do
@@ -78,6 +83,31 @@ async def test_a_service_whose_limit_does_not_hold_refuses_to_serve(
 async def test_the_limits_of_this_machine_can_be_asked_for(gvisor_section: SandboxSection) -> None:
     checks = await limits_here(gvisor_section)
     assert {check.name: check.message for check in checks} == dict.fromkeys(PROBES, "")
+
+
+@pytest.mark.gvisor
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_the_limits_hold_for_an_ordinary_user(platform: str) -> None:
+    if shutil.which("runsc") is None:
+        pytest.skip("runsc is not installed")
+    try:
+        with ordinary_python() as (command, environment):
+            done = subprocess.run(
+                [*command, str(Path(__file__).with_name("limits_of_user.py")), platform],
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+            )
+    except NoUser as reason:
+        pytest.skip(str(reason))
+    assert done.returncode == 0, done.stderr[-4000:]
+    seen = json.loads(done.stdout)
+    assert seen["user"] != 0
+    assert f" {platform} rootless" in seen["runtime"]
+    assert not seen["cgroups"]
+    assert seen["limits"] == dict.fromkeys(PROBES, True)
 
 
 def test_what_a_level_does_not_promise_is_no_reason_to_refuse() -> None:
