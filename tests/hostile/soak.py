@@ -4,9 +4,11 @@
 
 Every environment is a variant of a case of this suite, or of a family of the nano model; each is admitted, played, or
 both, and must come out as its case says. Then the service is stopped: there must be as many processes, descriptors,
-mounts, containers, folders and temporary files as before it started, and no cgroup of it. The service is the one that
-``target`` names; of one that runs elsewhere only its status can be seen. Interrupted (SIGINT), it judges what it has
-done so far.
+mounts, containers, folders and temporary files as before it started, and no cgroup of it. The service has a folder of its
+own for all that, so that whatever else runs on the machine is not counted. It is the one that ``target`` names; of one
+that runs elsewhere only its status can be seen. Interrupted (SIGINT), it judges what it has done so far.
+
+``memory_mb`` is the memory of this process, in which the service and its client run, after every tenth of the cases.
 
 Most of the time goes into starting a sandbox for each environment, on all cores. SPADE_TEST_PLATFORM chooses gVisor's
 platform.
@@ -22,7 +24,6 @@ import contextlib
 import json
 import os
 import random
-import resource
 import signal
 import sys
 import tempfile
@@ -41,14 +42,14 @@ from trial import Outcome, evaluate, evaluate_alone, problem
 
 from spade_rl.nano.families import FAMILIES, STYLES, write
 from spade_rl.sandbox.cgroup import find_cgroups
-from spade_rl.sandbox.launch import FOLDER_PREFIX, base_folder
-from spade_rl.sandbox.rootfs import cache_folder
+from spade_rl.sandbox.launch import FOLDER_PREFIX
+from spade_rl.telemetry import configure_logging
 from spade_rl.v1 import sandbox_pb2
 from spade_rl.v1.sandbox_pb2_grpc import SandboxServiceStub
 
 IDLE_SECONDS = 60.0
 SETTLE_SECONDS, SAME_COUNTS = 20.0, 5
-SHOWN = 50
+SHOWN, MEMORY_SAMPLES = 50, 10
 HONEST_SHARE, FAMILY_SHARE = 0.6, 0.7
 # What ends by running into a limit uses a core for a second; there are fewer of it than of others, by this factor.
 SLOW_SHARE = 0.25
@@ -102,7 +103,7 @@ class Result:
     interrupted: bool = False
     seconds: float = 0.0
     environments_per_second: float = 0.0
-    growth_mb: float = 0.0
+    memory_mb: list[float] = field(default_factory=list)
     gates: dict[str, int] = field(default_factory=dict)
     faults: dict[str, int] = field(default_factory=dict)
     tried_again: int = 0
@@ -145,43 +146,58 @@ def _varied(case: Case, number: int, rng: random.Random) -> Case:
     return replace(case, name=f"{case.name} {number}", source=f"{source}\n# {number}\n")
 
 
-def count_left() -> Left:
-    """Count what there is now: of this process and its descendants, and of sandbox services of this machine."""
+@contextlib.contextmanager
+def folder_of_its_own() -> Iterator[Path]:
+    """Have all that this process and its children make for a moment lie in one folder of theirs."""
+    variables = {name: os.environ.get(name) for name in ("TMPDIR", "XDG_RUNTIME_DIR")}
+    earlier = tempfile.tempdir
+    # Its path is short: sockets lie in it. Users of workers must get through it, as through any such folder.
+    with tempfile.TemporaryDirectory(prefix="spade-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        os.environ.update(dict.fromkeys(variables, name))
+        tempfile.tempdir = name
+        try:
+            yield folder
+        finally:
+            tempfile.tempdir = earlier
+            for variable, value in variables.items():
+                if value is None:
+                    del os.environ[variable]
+                else:
+                    os.environ[variable] = value
+
+
+def count_left(folder: Path) -> Left:
+    """Count what there is now of this process, its descendants, and services with their files in ``folder``."""
+    needle = os.fsencode(str(folder))
     parents: dict[int, int] = {}
+    ours: set[int] = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-    descendants, waiting = 0, [os.getpid()]
+                if needle in (entry / "cmdline").read_bytes():
+                    ours.add(int(entry.name))
+    waiting = [os.getpid()]
     while waiting:
         current = waiting.pop()
         children = [pid for pid, parent in parents.items() if parent == current]
-        descendants += len(children)
+        ours.update(children)
         waiting += children
-    folders = _folders()
-    temporary = [
-        path for path in Path(tempfile.gettempdir()).iterdir() if path.name.startswith("spade-") and _is_ours(path)
-    ]
+    services = _services(folder)
     return Left(
-        processes=descendants,
+        processes=len(ours - {os.getpid()}),
         descriptors=len(list(Path("/proc/self/fd").iterdir())),
-        mounts=sum(any(part in line for part in _MOUNTED) for line in _mounts()),
-        containers=sum(len(list(folder.glob("state/*.state"))) for folder in folders),
-        folders=len(folders),
-        temporary_files=len(temporary),
+        mounts=Path("/proc/self/mountinfo").read_text().count(str(folder)),
+        containers=sum(len(list(service.glob("state/*.state"))) for service in services),
+        folders=len(services),
+        temporary_files=len(list(folder.iterdir())) - len(services),
     )
 
 
-# Others of this machine mount and unmount things meanwhile.
-_MOUNTED = (FOLDER_PREFIX, str(cache_folder()), tempfile.gettempdir() + "/spade-test-")
-
-
-def _mounts() -> list[str]:
-    return Path("/proc/self/mountinfo").read_text().splitlines()
-
-
-def _folders() -> list[Path]:
-    return [folder for folder in base_folder().glob(f"*{FOLDER_PREFIX}*") if _is_ours(folder)]
+def _services(folder: Path) -> list[Path]:
+    return list(folder.glob(f"*{FOLDER_PREFIX}*"))
 
 
 def _cgroups_of(services: list[str]) -> int:
@@ -190,34 +206,8 @@ def _cgroups_of(services: list[str]) -> int:
     return 0 if cgroups is None else sum(len(list(cgroups.parent.glob(f"{name}.*"))) for name in services)
 
 
-STARTED = time.time()
-
-
-def _is_ours(path: Path) -> bool:
-    """Whether a folder was made since this process began, and not by a service of another that lives."""
-    try:
-        if path.stat().st_ctime < STARTED - 1:
-            return False
-    except OSError:
-        return False
-    needle = os.fsencode(str(path))
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            with contextlib.suppress(OSError):
-                if needle in (entry / "cmdline").read_bytes() and not _descends(int(entry.name)):
-                    return False
-    return True
-
-
-def _descends(pid: int) -> bool:
-    while pid > 1:
-        if pid == os.getpid():
-            return True
-        try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-        except (OSError, ValueError, IndexError):
-            return False
-    return False
+def _memory_mb() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
 def differences(before: Left, after: Left, cgroups: int = 0) -> list[str]:
@@ -227,15 +217,15 @@ def differences(before: Left, after: Left, cgroups: int = 0) -> list[str]:
     return [*said, f"cgroups: {cgroups} left"] if cgroups else said
 
 
-async def _settled() -> Left:
+async def _settled(folder: Path) -> Left:
     """Return the count when it no longer changes: connections are closed a moment after a service has ended."""
     deadline = time.monotonic() + SETTLE_SECONDS
-    counts = [count_left()]
+    counts = [count_left(folder)]
     while len(counts) < SAME_COUNTS or len(set(counts[-SAME_COUNTS:])) > 1:
         if time.monotonic() > deadline:
             raise RuntimeError(f"what there is before the soak does not settle: {counts[-SAME_COUNTS:]}")
         await asyncio.sleep(0.2)
-        counts.append(count_left())
+        counts.append(count_left(folder))
     return counts[-1]
 
 
@@ -257,11 +247,16 @@ class Soak:
 
     async def run(self) -> Result:
         """Try all cases against a fresh service, and look for what it leaves."""
+        with folder_of_its_own() as folder:
+            return await self._run(folder)
+
+    async def _run(self, folder: Path) -> Result:
         # What is made once and stays (threads of gRPC, the root file system) is made before anything is counted.
         async with target.opened(**CHANGES) as stub:
             await evaluate(stub, Case("first", HONEST, ends=frozenset({PLAYS})))
-        before = await _settled()
-        began, memory = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = await _settled(folder)
+        began = time.monotonic()
+        self.result.memory_mb.append(_memory_mb())
         async with target.opened(**CHANGES) as stub:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._concurrency):
@@ -272,10 +267,9 @@ class Soak:
                 self._judge(case, await evaluate_alone(stub, case))
             self.result.seconds = time.monotonic() - began
             await self._look(stub)
-            services = [folder.name for folder in _folders()]
-        self.result.growth_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024
+            services = [service.name for service in _services(folder)]
         if not target.ADDRESS:
-            await self._compare(before, services)
+            await self._compare(folder, before, services)
         self.result.gates, self.result.faults = dict(self._gates), dict(self._faults)
         self.result.environments_per_second = self.result.done / self.result.seconds
         return self.result
@@ -290,6 +284,8 @@ class Soak:
             else:
                 self._judge(case, outcome)
             self.result.done += 1
+            if self.result.done % max(1, self.result.asked // MEMORY_SAMPLES) == 0:
+                self.result.memory_mb.append(_memory_mb())
             if ADMITTED in case.gates:
                 self.result.honest += 1
             else:
@@ -319,9 +315,9 @@ class Soak:
                 return
             await asyncio.sleep(0.05)
 
-    async def _compare(self, before: Left, services: list[str]) -> None:
+    async def _compare(self, folder: Path, before: Left, services: list[str]) -> None:
         deadline = time.monotonic() + SETTLE_SECONDS
-        while leaks := differences(before, count_left(), _cgroups_of(services)):
+        while leaks := differences(before, count_left(folder), _cgroups_of(services)):
             if time.monotonic() > deadline:
                 self.result.leaks += leaks
                 return
@@ -356,6 +352,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
+    configure_logging("ERROR" if sys.stderr.isatty() else "WARNING")
     result = asyncio.run(_with_progress(arguments))
     if arguments.json:
         print(json.dumps({"passed": result.passed, **asdict(result)}))
