@@ -6,7 +6,9 @@ import argparse
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import grpc
@@ -23,14 +25,22 @@ from spade_rl.telemetry import configure_logging
 _GRACE = 20
 
 
-def _answer_probes(address: str) -> None:
-    """Answer health checks for as long as this process lives; the first follower of a machine does."""
+@contextmanager
+def answering_probes(address: str) -> Iterator[int]:
+    """Answer health checks; yields the port. The first follower of a machine does.
+
+    gRPC ends a server that nobody holds, so it lives as long as the block.
+    """
     servicer = health.HealthServicer()
     server = grpc.server(ThreadPoolExecutor(1, thread_name_prefix="probes"))
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-    server.add_insecure_port(address)
+    port = server.add_insecure_port(address)
     server.start()
     servicer.set("", health_pb2.HealthCheckResponse.SERVING)
+    try:
+        yield port
+    finally:
+        server.stop(None)
 
 
 def run_follower() -> int:
@@ -42,16 +52,18 @@ def run_follower() -> int:
     parser.add_argument("--log-level", default="INFO")
     arguments, _ = parser.parse_known_args()
     configure_logging(arguments.log_level)
-    if arguments.health_address and os.environ.get("LOCAL_RANK", "0") == "0":
-        _answer_probes(arguments.health_address)
     # torchrun hands a signal to every process. The leader ends in order and closes this one; should it not, an alarm does.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: signal.alarm(_GRACE))
+    first = os.environ.get("LOCAL_RANK", "0") == "0"
     try:
-        config = load_config(preset=arguments.preset, file=arguments.config)
-        if config.learner.engine != "deepspeed":
-            raise ConfigurationError("learner.engine: torch is one process; start it without torchrun or set deepspeed")
-        DeepSpeedEngine(config, model_location(config.model.name), join(config.learner.collective_seconds)).follow()
+        with answering_probes(arguments.health_address) if arguments.health_address and first else nullcontext():
+            config = load_config(preset=arguments.preset, file=arguments.config)
+            if config.learner.engine != "deepspeed":
+                raise ConfigurationError(
+                    "learner.engine: torch is one process; start it without torchrun or set deepspeed"
+                )
+            DeepSpeedEngine(config, model_location(config.model.name), join(config.learner.collective_seconds)).follow()
     except SpadeError as error:
         print(f"{error.boundary}: {error}", file=sys.stderr)
         return error.exit_code

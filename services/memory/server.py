@@ -152,6 +152,8 @@ class MemoryServicer(memory_pb2_grpc.MemoryServiceServicer):
 async def serve(config: RunConfig, *, run_dir: Path, address: str, endpoints: Endpoints) -> AsyncIterator[Server]:  # noqa: ARG001
     """Serve the archive of a run's folder; the database is opened, and migrated, before anything is answered."""
     loop = asyncio.get_running_loop()
+    # Whoever comes first makes it.
+    run_dir.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="memory") as executor:
         archive = await loop.run_in_executor(executor, lambda: Archive.open(run_dir, url=archive_url(config.memory)))
         servicer = MemoryServicer(archive, config.memory, executor)
