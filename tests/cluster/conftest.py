@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,25 @@ def release(cluster: None, helm: Path) -> Iterator[Release]:
     yield release
     release.uninstall()
     run("kubectl", "delete", "namespace", NAMESPACE, "--timeout=120s", seconds=150)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder outside of the cluster, where runs are copied to."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def command(release: Release) -> list[str]:
+    """The command line up to the command's name."""
+    context = run("kubectl", "config", "current-context").strip()
+    code = "from spade_rl.cli.main import main; main()"
+    return [sys.executable, "-c", code, "--context", context, "--namespace", release.namespace]
+
+
+@pytest.fixture
+def spade(command: list[str], home: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run a command against the release from ``home``."""
+    return lambda *arguments, seconds=600: subprocess.run(
+        [*command, *arguments], cwd=home, capture_output=True, text=True, timeout=seconds, check=False
+    )

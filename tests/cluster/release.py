@@ -49,6 +49,12 @@ def eventually(what: str, found: Callable[[], Any], seconds: float = 60) -> Any:
     raise AssertionError(f"{what} did not come within {seconds:g} s; last: {last}")
 
 
+def answer(done: subprocess.CompletedProcess[str]) -> Any:
+    """Return what a command wrote as JSON in its last line; AssertionError with all that it wrote if it failed."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 class Release:
     """The release ``spade`` in a namespace of its own."""
 
@@ -62,6 +68,10 @@ class Release:
     def get(self, kinds: str, selector: str = SELECTOR) -> list[Document]:
         """Return the release's objects of some kinds."""
         return list(json.loads(self.kubectl("get", kinds, "-l", selector, "-o", "json"))["items"])
+
+    def secret(self, name: str) -> dict[str, str]:
+        """Return what a secret holds, in base64."""
+        return dict(json.loads(self.kubectl("get", "secret", name, "-o", "json"))["data"])
 
     def helm(self, *arguments: str, seconds: float = 400) -> str:
         """Run helm in the release's namespace."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
 import time
 from collections import Counter
 
@@ -29,6 +30,7 @@ RUN = {
     }
 }
 CYCLE_SECONDS = 240
+RESTART = os.environ.get("SPADE_RESTART_KUBELET")
 
 
 def cycles(release: Release) -> list[dict]:
@@ -45,9 +47,10 @@ def test_a_run_goes_on_whatever_is_killed(release: Release):
         pod = release.get("pods", f"app.kubernetes.io/component={service}")[0]["metadata"]["name"]
         release.kubectl("delete", "pod", pod, "--grace-period=0", "--force", "--wait=false")
         print(f"killed {pod}", flush=True)
+        if number == KILLS // 2 and RESTART:
+            subprocess.run(RESTART, shell=True, check=True, timeout=60)
+            print("restarted the kubelet", flush=True)
     before = time.time()
-    if command := os.environ.get("SPADE_RESTART_KUBELET"):
-        assert os.system(command) == 0
     eventually(
         "a cycle after the last kill",
         lambda: [one for one in cycles(release) if one["time"] > before + 5],

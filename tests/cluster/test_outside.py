@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from release import CHART, Release, eventually, run
+from release import CHART, Release, answer, eventually
 
 from spade_rl.memory.archive import Archive
 from spade_rl.report.events import RunState, read_log
@@ -25,31 +23,6 @@ WAITS = {"config": {"run": {"start": False}}}
 RUN = ("run.cycles=6", "run.minutes=null", "designer.environments=5", "regret.plays=2", "evaluation.suite=none")
 RUN_SECONDS = 600
 Spade = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
-
-
-@pytest.fixture(scope="module")
-def command(release: Release) -> list[str]:
-    """The command line up to the command's name."""
-    context = run("kubectl", "config", "current-context").strip()
-    code = "from spade_rl.cli.main import main; main()"
-    return [sys.executable, "-c", code, "--context", context, "--namespace", release.namespace]
-
-
-@pytest.fixture
-def spade(command: list[str], home: Path) -> Spade:
-    return lambda *arguments, seconds=RUN_SECONDS: subprocess.run(
-        [*command, *arguments], cwd=home, capture_output=True, text=True, timeout=seconds, check=False
-    )
-
-
-def answer(done: subprocess.CompletedProcess[str]) -> Any:
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def test_the_preflight_finds_the_cluster_good(release: Release, spade: Spade, tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,8 @@ SMALL = {
     }
 }
 RUN_SECONDS = 400
+# autoscaling.sandbox.maxReplicas of ci/keda-values.yaml.
+PODS = 3
 
 
 @pytest.fixture(autouse=True)
@@ -43,12 +47,46 @@ def finished(release: Release) -> list[dict]:
     return [one for one in release.events() if one["event"] in ("run_finished", "run_failed")]
 
 
+def ready(release: Release, service: str) -> list[dict]:
+    """Return the pods of a service that are ready and were not told to end."""
+    return [
+        pod
+        for pod in release.get("pods", f"app.kubernetes.io/component={service}")
+        if "deletionTimestamp" not in pod["metadata"]
+        and any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", []))
+    ]
+
+
+# Established connections of a learner's pod, and its place in the group.
+PEERS = """
+import os
+from pathlib import Path
+print(len([one for one in Path("/proc/net/tcp").read_text().splitlines()[1:] if one.split()[3] == "01"]))
+print(os.environ["RANK"], os.environ["WORLD_SIZE"])
+"""
+
+
+PARTS = """
+from pathlib import Path
+newest = max(Path("/srv/spade/runs/spade/runs/spade/checkpoints").iterdir())
+print(*sorted(one.name for one in newest.rglob("zero_pp_rank_*_optim_states.pt")))
+"""
+
+
 def test_one_learner_of_two_pods(release: Release):
     release.apply("learners", SMALL)
-    assert len(release.get("pods", "app.kubernetes.io/component=learner")) == 2
+    assert len(ready(release, "learner")) == 2
+    for rank in range(2):
+        connections, place = release.python(f"pod/spade-learner-{rank}", PEERS).splitlines()
+        # The store, the control group and the training group.
+        assert int(connections) > 0
+        assert place == f"{rank} 2"
     (end,) = eventually("the end of the run", lambda: finished(release), RUN_SECONDS)
     assert end["event"] == "run_finished"
     assert end["summary"]["policy_version"] > 0
+    # Each process wrote its own part of the optimiser's state.
+    parts = release.python("statefulset/spade-coordinator", PARTS).split()
+    assert parts == ["zero_pp_rank_0_mp_rank_00_optim_states.pt", "zero_pp_rank_1_mp_rank_00_optim_states.pt"]
 
 
 def test_a_learner_pod_that_dies_takes_the_run_back_to_its_checkpoint(release: Release):
@@ -87,11 +125,72 @@ def test_gpu_pools_wait_and_say_for_what(release: Release):
     eventually("pods that say why they wait", said, 60)
 
 
+GPUS = "/status/capacity/nvidia.com~1gpu"
+
+
+@pytest.fixture
+def pool() -> Iterator[Callable[[int], None]]:
+    """Make the first node one of the pool `trial`; returns a function that gives it a number of GPUs."""
+    node = run("kubectl", "get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
+
+    def patch(operation: dict) -> None:
+        run("kubectl", "patch", "node", node, "--subresource=status", "--type=json", "-p", json.dumps([operation]))
+
+    run("kubectl", "label", "node", node, "pool=trial", "--overwrite")
+    yield lambda gpus: patch({"op": "add", "path": GPUS, "value": str(gpus)})
+    patch({"op": "remove", "path": GPUS})
+    run("kubectl", "label", "node", node, "pool-")
+
+
+def test_gpu_pools_are_scheduled_where_there_are_gpus(release: Release, pool: Callable[[int], None]):
+    """Only what the scheduler decides: the GPUs are a number that the node was given, and the images are nowhere."""
+    anywhere = {
+        "nodeSelector": {"pool": "trial"},
+        "priorityClassName": "",
+        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},
+    }
+    release.apply(
+        "gpu",
+        {
+            "storage": {"className": "", "size": "2Gi", "accessMode": "ReadWriteOnce", "keep": False},
+            "image": {"pullSecrets": []},
+            "learner": anywhere,
+            "agent": anywhere,
+        },
+        wait=False,
+    )
+
+    def placed() -> dict[str, str]:
+        """Return by service whether its pod has a node, or why not."""
+        found = {}
+        for pod in release.get("pods", "app.kubernetes.io/component in (agent, learner)"):
+            (condition,) = [one for one in pod["status"].get("conditions", []) if one["type"] == "PodScheduled"]
+            found[pod["metadata"]["labels"]["app.kubernetes.io/component"]] = condition.get(
+                "message", condition["status"]
+            )
+        return found
+
+    def wait_for_gpus() -> bool:
+        return all("Insufficient nvidia.com/gpu" in placed().get(one, "") for one in ("agent", "learner"))
+
+    eventually("pods that wait for GPUs", wait_for_gpus, 60)
+    print(f"\nwithout GPUs: {placed()['learner']}")
+    pool(5)
+    eventually("a learner of four GPUs and an agent of one", lambda: set(placed().values()) == {"True"}, 60)
+
+
 def test_an_autoscaler_follows_the_sandbox(release: Release):
     release.apply("hpa", SMALL)
     (scaler,) = release.get("horizontalpodautoscalers")
     assert scaler["spec"]["scaleTargetRef"]["name"] == "spade-sandbox"
-    eventually("the end of the run", lambda: finished(release), RUN_SECONDS)
+
+    def measured() -> list[dict]:
+        (scaler,) = release.get("horizontalpodautoscalers")
+        return [one for one in scaler["status"].get("currentMetrics") or [] if one.get("resource", {}).get("current")]
+
+    eventually("what the autoscaler measures", measured, 120)
+    (end,) = eventually("the end of the run", lambda: finished(release), RUN_SECONDS)
+    assert end["event"] == "run_finished"
 
 
 def test_what_is_not_there_is_said_before_anything_is_made(release: Release):
@@ -123,35 +222,54 @@ asyncio.run(main())
 """
 
 
-def sandboxes(release: Release) -> list[dict]:
-    """Return the sandbox pods that are ready."""
-    return [
-        pod
-        for pod in release.get("pods", "app.kubernetes.io/component=sandbox")
-        if any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", []))
-    ]
+@contextmanager
+def resolvable(release: Release, name: str) -> Iterator[None]:
+    """Where KEDA's operator is no pod of the cluster it does not know the cluster's names: SPADE_KEDA_HOSTS is its hosts file."""
+    hosts = os.environ.get("SPADE_KEDA_HOSTS")
+    if not hosts:
+        yield
+        return
+    address = json.loads(release.kubectl("get", "service", name, "-o", "json"))["spec"]["clusterIP"]
+    before = Path(hosts).read_text()
+    Path(hosts).write_text(f"{before.rstrip()}\n{address} {name}.{release.namespace}.svc\n")
+    try:
+        yield
+    finally:
+        Path(hosts).write_text(before)
 
 
 def test_sandboxes_come_with_demand_and_go_with_it(release: Release):
     if not has_api("keda.sh/v1alpha1"):
         pytest.skip("the cluster has no KEDA")
-    # Nothing is wanted until a run is submitted.
+    # Nothing is wanted until a run is submitted; then the first set of designs wants all pods at once.
     config = {**SMALL["config"], "run": {"cycles": 6, "minutes": None, "start": False}}
-    release.apply("keda", {"config": config, "autoscaling": {"sandbox": {"workersPerPod": 10}}})
-    address = json.loads(release.kubectl("get", "service", "spade-scaler", "-o", "json"))["spec"]["clusterIP"]
-    if hosts := os.environ.get("SPADE_KEDA_HOSTS"):
-        # KEDA's operator is no pod of this cluster, so the cluster's names have to be in its hosts file.
-        lines = [line for line in Path(hosts).read_text().splitlines() if "spade-scaler" not in line]
-        Path(hosts).write_text("\n".join([*lines, f"{address} spade-scaler.{release.namespace}.svc", ""]))
-    eventually("no sandbox", lambda: not release.get("pods", "app.kubernetes.io/component=sandbox"), 120)
-    release.python("statefulset/spade-coordinator", START)
-    started = time.monotonic()
-    eventually("a sandbox", lambda: sandboxes(release), 60)
-    print(f"\nthe first sandbox was ready {time.monotonic() - started:.1f} s after the run was submitted")
-    (end,) = eventually("the end of the run", lambda: finished(release), RUN_SECONDS)
-    assert end["event"] == "run_finished"
-    assert sum(one["void_episodes"] for one in release.events() if one["event"] == "cycle") == 0
-    eventually("no sandbox again", lambda: not sandboxes(release), 180)
+    values = {"config": config, "autoscaling": {"sandbox": {"workersPerPod": 3}}}
+    release.apply("keda", values, wait=False)
+    with resolvable(release, "spade-scaler"):
+        # Helm waits for KEDA as well.
+        release.apply("keda", values)
+        eventually("no sandbox", lambda: not release.get("pods", "app.kubernetes.io/component=sandbox"), 120)
+        eventually("KEDA's connection", lambda: scaled_object(release).get("Ready") == "True", 60)
+        release.python("statefulset/spade-coordinator", START)
+        wanted = time.monotonic()
+        eventually("a sandbox", lambda: ready(release, "sandbox"), 60)
+        first = time.monotonic() - wanted
+        eventually("all sandboxes", lambda: len(ready(release, "sandbox")) == PODS, 60)
+        print(
+            f"\nafter the run was submitted: a sandbox ready in {first:.1f} s, {PODS} in {time.monotonic() - wanted:.1f} s"
+        )
+        (end,) = eventually("the end of the run", lambda: finished(release), RUN_SECONDS)
+        over = time.monotonic()
+        assert end["event"] == "run_finished"
+        assert sum(one["void_episodes"] for one in release.events() if one["event"] == "cycle") == 0
+        eventually("no sandbox again", lambda: not release.get("pods", "app.kubernetes.io/component=sandbox"), 180)
+        print(f"after the run's end: none in {time.monotonic() - over:.1f} s")
+
+
+def scaled_object(release: Release) -> dict[str, str]:
+    """Return the conditions of the ScaledObject by their types."""
+    (found,) = release.get("scaledobjects.keda.sh")
+    return {one["type"]: one["status"] for one in found.get("status", {}).get("conditions", [])}
 
 
 def test_a_warm_pool_of_agent_sandbox_is_accepted(release: Release):

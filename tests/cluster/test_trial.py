@@ -6,11 +6,16 @@ The tests build on one another: they are the life of one release, in order.
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from release import Failed, Release, eventually
+from release import Failed, Release, answer, eventually
+
+from spade_rl.report.events import read_log
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -148,6 +153,17 @@ def test_the_run_ends_with_everything_once(release: Release):
     assert len(kept["environments"]) == sum(one["admitted"] for one in cycles)
     for names in kept.values():
         assert max(Counter(names).values()) == 1
+
+
+def test_its_report_comes_home(spade: Callable[..., subprocess.CompletedProcess[str]], home: Path):
+    copied = answer(spade("fetch", "spade", "--json"))
+    assert copied["state"] == "finished"
+    assert "<html" in (home / copied["report"]).read_text()
+    log = read_log(home / "runs" / "spade")
+    assert log.started.isolation == "gvisor"
+    assert log.before is not None
+    assert log.after is not None
+    print(f"\nheld-out environments: {log.before.mean:.3f} before, {log.after.mean:.3f} after {len(log.cycles)} cycles")
 
 
 def test_nothing_is_left_after_the_release(release: Release):
