@@ -2,7 +2,7 @@
 
 A reply is never decoded and encoded again: what the policy sees of its earlier replies are the very ids that it
 sampled, and a trajectory is made of the ids that the policy saw. Text is encoded where it comes in, as the model's chat
-template has it, and equal observations are encoded once.
+template has it, and equal observations that are short are encoded once as long as they are remembered.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from spade_rl.kinds import EnvironmentKind
 from spade_rl.models import ChatTokenizer
 from spade_rl.prompts import PromptStyle, agent_observation, agent_opening
 
-CACHED_OBSERVATIONS = 65536
+CACHED_OBSERVATIONS = 4096
+# Longer ones would fill the memory, and are hardly ever seen twice.
+CACHED_CHARACTERS = 4096
 
 
 class PromptEncoder:
@@ -26,11 +28,15 @@ class PromptEncoder:
         self._tokenizer = tokenizer
         self._style = style
         self._end_tokens = tokenizer.end_tokens()
-        self.opening = lru_cache(CACHED_OBSERVATIONS)(self._opening)
-        self._following = lru_cache(CACHED_OBSERVATIONS)(self._encode_following)
+        self._known_openings = lru_cache(CACHED_OBSERVATIONS)(self._encode_opening)
+        self._known_following = lru_cache(CACHED_OBSERVATIONS)(self._encode_following)
 
-    def _opening(self, observation: str, hint: str | None, kind: EnvironmentKind) -> tuple[int, ...]:
+    def opening(self, observation: str, hint: str | None, kind: EnvironmentKind) -> tuple[int, ...]:
         """Return the ids of a conversation that begins with ``observation``, up to the reply."""
+        encode = self._known_openings if len(observation) <= CACHED_CHARACTERS else self._encode_opening
+        return encode(observation, hint, kind)
+
+    def _encode_opening(self, observation: str, hint: str | None, kind: EnvironmentKind) -> tuple[int, ...]:
         messages = [*agent_opening(self._style, hint, kind), agent_observation(self._style, observation, hint)]
         return tuple(self._tokenizer.encode_chat(messages))
 
@@ -42,7 +48,8 @@ class PromptEncoder:
 
         The end token is sampled with a reply that has ended; one that was cut short gets it here.
         """
-        ids = self._following(observation, hint)
+        encode = self._known_following if len(observation) <= CACHED_CHARACTERS else self._encode_following
+        ids = encode(observation, hint)
         ended = reply[-1] in self._end_tokens and ids[:1] == reply[-1:]
         return ids[1:] if ended else ids
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spade_rl.agent.conversation import LatestTurns, PromptEncoder, WholeHistory, start_conversation
+from spade_rl.agent.conversation import CACHED_CHARACTERS, LatestTurns, PromptEncoder, WholeHistory, start_conversation
 from spade_rl.agent.engine.interface import FinishReason, Generation
 from spade_rl.kinds import EnvironmentKind
 from spade_rl.prompts import PromptStyle, agent_observation, agent_opening
@@ -98,3 +98,18 @@ def test_an_episode_without_a_reply_has_no_sequence(tokenizer):
         conversation = start_conversation(encoder, hint=None, trained=True, history_turns=history)
         conversation.observe("go")
         assert conversation.sequences() == ()
+
+
+def test_short_observations_are_encoded_once_and_long_ones_are_not_kept(tokenizer, monkeypatch):
+    encoded = []
+    encode = type(tokenizer).encode_chat
+    monkeypatch.setattr(
+        type(tokenizer), "encode_chat", lambda self, messages: encoded.append(1) or encode(self, messages)
+    )
+    encoder = PromptEncoder(tokenizer, PromptStyle.COMPACT)
+    short, long = "go", "go " * CACHED_CHARACTERS
+    assert encoder.opening(short, None, GAME) == encoder.opening(short, None, GAME)
+    assert len(encoded) == 1
+    assert encoder.opening(long, None, GAME) == encoder.opening(long, None, GAME)
+    assert len(encoded) == 3
+    assert len(encoder.following((1,), long, None)) > len(encoder.following((1,), short, None))
