@@ -12,7 +12,7 @@ the rounds; percentiles are over all calls of all rounds.
 Peers that are Python packages live in a virtual environment of their own, made on the first full run. Every process
 that a contender started has ended when the benchmark has; one that had to be killed stands in the report.
 
-    python -m benchmarks.sandbox [--quick] [--json] [--profile] [--peers-env FOLDER]
+    python -m benchmarks.sandbox [--quick] [--json] [--profile] [--platform PLATFORM] [--peers-env FOLDER]
 """
 
 from __future__ import annotations
@@ -205,9 +205,10 @@ async def _tail(stream: asyncio.StreamReader | None) -> str:
     return (last.decode(errors="replace").strip().splitlines() or [""])[-1][:300]
 
 
-def drivers(peers: Path | None, isolation: Isolation, *, quick: bool) -> list[Driver]:
-    """Return everyone who takes part; who cannot says why. ``peers`` None: no packages."""
+def drivers(peers: Path | None, isolation: Isolation, *, quick: bool, platform: str = "auto") -> list[Driver]:
+    """Return everyone who takes part; who cannot says why. ``peers`` None: no packages. ``platform``: ours."""
     ours = [sys.executable, "-m", "benchmarks.sandbox_ours", f"--isolation={isolation.value}"]
+    ours.append(f"--platform={platform}")
     found = [Driver(Contestant(OURS, isolated=isolation is Isolation.GVISOR), ours)]
     containers = Contestant("new runsc container", isolated=True)
     if shutil.which("runsc") is None:
@@ -302,10 +303,16 @@ def main() -> None:
         default=cache_folder() / "peers",
         help="virtual environment of the peers (default: %(default)s)",
     )
+    parser.add_argument(
+        "--platform",
+        choices=("auto", "systrap", "ptrace"),
+        default="auto",
+        help="of gVisor, for ours (sandbox.platform)",
+    )
     arguments = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
     plan, about = QUICK if arguments.quick else FULL, machine()
-    everyone = drivers(arguments.peers_env, Isolation.GVISOR, quick=arguments.quick)
+    everyone = drivers(arguments.peers_env, Isolation.GVISOR, quick=arguments.quick, platform=arguments.platform)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # Whoever ends this, ends everyone.
     asyncio.run(measure(everyone, plan, Console(stderr=True)))
     contestants = [driver.contestant for driver in everyone]

@@ -5,7 +5,7 @@ An episode is a reset on a stream that an earlier one has left, or on a new one 
 ``kill`` measures how long an endless loop runs on after its deadline: until the client is told, and until the loop
 has stopped, seen from outside as the moment after which the thread that had run it uses no more processor time.
 
-    python -m benchmarks.sandbox_ours [--isolation LEVEL]
+    python -m benchmarks.sandbox_ours [--isolation LEVEL] [--platform PLATFORM]
 """
 
 from __future__ import annotations
@@ -163,9 +163,9 @@ def _answered(answer: Any, kind: str) -> pb.EpisodeResponse:
 
 
 @asynccontextmanager
-async def open_service(isolation: Isolation) -> AsyncIterator[Contender]:
+async def open_service(isolation: Isolation, platform: Any) -> AsyncIterator[Contender]:
     """Start the service in a process of its own, and stop it."""
-    config = RunConfig(sandbox=SandboxSection(isolation=isolation))
+    config = RunConfig(sandbox=SandboxSection(isolation=isolation, platform=platform))
     with tempfile.TemporaryDirectory(prefix="spade-bench-") as folder:
         (Path(folder) / "config.yaml").write_text(dump_config(config))
         address = f"unix:{folder}/s"
@@ -202,7 +202,9 @@ def main() -> None:
     """Be this contender's process."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--isolation", type=Isolation, default=Isolation.GVISOR)
-    opened = open_service(parser.parse_args().isolation)
+    parser.add_argument("--platform", default="auto")
+    arguments = parser.parse_args()
+    opened = open_service(arguments.isolation, arguments.platform)
 
     async def kill(**arguments: Any) -> dict[str, Any]:
         return await current[0].kill(**arguments)

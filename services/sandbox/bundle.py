@@ -17,8 +17,15 @@ SOCKET = f"{SOCKET_FOLDER}/host.sock"
 # Of the zygote alone: a worker loses them when it becomes another user.
 CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_CHOWN", "CAP_DAC_OVERRIDE")
 PYTHON_ARGUMENTS = ("-S", "-s", "-P", "-B")
-# Equal on every run: the order of a set must not differ between two plays of one instance.
-ENVIRONMENT = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "LANG": "C.UTF-8"}
+ENVIRONMENT = {
+    # Equal on every run: the order of a set must not differ between two plays of one instance.
+    "PYTHONHASHSEED": "0",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "LANG": "C.UTF-8",
+    # Symbols are bound before the first fork: bound later, each worker would pay for it, in page faults.
+    "LD_BIND_NOW": "1",
+}
 
 
 def guest_environment() -> dict[str, str]:

@@ -90,7 +90,7 @@ tried('sysctl', lambda: open('/proc/sys/kernel/core_pattern', 'w').write('|x'))
         "the environment's variables",
         """
 known = {'PYTHONHASHSEED', 'PYTHONHOME', 'LD_LIBRARY_PATH', 'PATH', 'LANG', 'LC_CTYPE', 'TMPDIR', 'HOME',
-         'OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'PYTHONPATH'}
+         'OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'PYTHONPATH', 'LD_BIND_NOW'}
 found = sorted(set(os.environ) - known)
 """,
     ),
