@@ -222,6 +222,15 @@ asyncio.run(main())
 """
 
 
+ENDINGS = """
+import json
+from pathlib import Path
+from spade_rl.memory.archive import Archive
+with Archive.open(Path("/srv/spade/runs/spade"), read_only=True) as archive:
+    print(json.dumps([(one.stop_reason, one.error) for one in archive.trajectory_headers("spade")]))
+"""
+
+
 @contextmanager
 def resolvable(release: Release, name: str) -> Iterator[None]:
     """Where KEDA's operator is no pod of the cluster it does not know the cluster's names: SPADE_KEDA_HOSTS is its hosts file."""
@@ -261,7 +270,11 @@ def test_sandboxes_come_with_demand_and_go_with_it(release: Release):
         (end,) = eventually("the end of the run", lambda: finished(release), RUN_SECONDS)
         over = time.monotonic()
         assert end["event"] == "run_finished"
-        assert sum(one["void_episodes"] for one in release.events() if one["event"] == "cycle") == 0
+        # What an environment does wrong itself is no pod's fault.
+        ended = json.loads(release.python("statefulset/spade-memory", ENDINGS))
+        cycles = [one for one in release.events() if one["event"] == "cycle"]
+        assert len(ended) == sum(one["episodes"] for one in cycles)
+        assert [one for one in ended if one[0] in ("sandbox_error", "engine_error")] == []
         eventually("no sandbox again", lambda: not release.get("pods", "app.kubernetes.io/component=sandbox"), 180)
         print(f"after the run's end: none in {time.monotonic() - over:.1f} s")
 
