@@ -66,9 +66,12 @@ class Services:
         for channel in self._channels.values():
             await channel.close()
 
-    async def isolation(self) -> str:
-        """Return the sandbox's isolation level: gvisor, bubblewrap or process. Waits for a sandbox, and wants one."""
-        with self._demand.of(1):
+    async def isolation(self, slots: int = 0) -> str:
+        """Return the sandbox's isolation level: gvisor, bubblewrap or process. Waits for a sandbox.
+
+        It wants what the design of so many slots will, so that not only the first sandbox is started meanwhile.
+        """
+        with self._demand.of(max(1, WORKERS_PER_ADMISSION * slots)):
             channel = await self._sandbox.ready()
             async with calling("sandbox"):
                 stub = sandbox_pb2_grpc.SandboxServiceStub(channel)

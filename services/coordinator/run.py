@@ -118,7 +118,7 @@ class Run:
         if found and last.get("event") == "run_finished":
             self.state, self.status = found[1], coordinator_pb2.RUN_STATE_FINISHED
             return dict(last["summary"])
-        self.isolation = isolation = await self._services.isolation()
+        self.isolation = isolation = await self._services.isolation(self.config.designer.environments)
         await (self._restore(*found) if found else self._begin(isolation))
         await self._cycles()
         return await self._finish(isolation)
