@@ -50,7 +50,8 @@ from spade_rl.v1.agent_pb2_grpc import AgentServiceStub
 from spade_rl.v1.sandbox_pb2_grpc import SandboxServiceStub
 
 START_SECONDS = 120.0
-CALL_SECONDS = 10.0
+# A machine that is loaded like this answers late; a sample that comes late is still one.
+CALL_SECONDS = 120.0
 STOP_SECONDS = 60.0
 # After the time is over, for what is in flight and what waits for a place behind it.
 DRAIN_SECONDS = 600.0
