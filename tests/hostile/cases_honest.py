@@ -84,7 +84,7 @@ _TABLES = """
 import random, itertools, math, re, json, string, heapq, bisect, functools, operator, statistics, fractions, decimal
 from collections import deque, defaultdict, Counter, OrderedDict, namedtuple
 from enum import Enum
-PRIMES = [p for p in range(2, 100) if all(p % q for q in range(2, math.isqrt(p) + 1))]
+PRIMES = [p for p in range(2, 1000) if all(p % q for q in range(2, math.isqrt(p) + 1))]
 TABLE = {letter: number for number, letter in enumerate(string.ascii_lowercase)}
 Point = namedtuple("Point", "x y")
 class Colour(Enum):
