@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 from collections.abc import Callable
@@ -138,6 +139,20 @@ async def test_a_certificate_goes_through_the_tunnel(serve: Callable[..., Any]) 
                 else:
                     with pytest.raises(UnavailableError, match="certificates"):
                         await coordinator.status()
+
+
+def test_a_client_that_hangs_up_rudely_is_no_trouble_of_the_way(serve: Callable[..., Any]) -> None:
+    with opened(lambda: POD, Breaking(serve().address)) as tunnel:
+        near = socket.socket(socket.AF_UNIX)
+        near.connect(tunnel.address.removeprefix("unix:"))
+        near.sendall(b"no protocol of the server's" * 100)
+        # Closed with what the server answered still unread, which resets the connection.
+        assert select.select([near], [], [], 10)[0]
+        near.close()
+        for thread in [each for each in threading.enumerate() if each.name == "tunnel connection"]:
+            thread.join(10)
+            assert not thread.is_alive()
+        assert tunnel.trouble is None
 
 
 async def test_why_there_is_no_way_is_what_is_told(serve: Callable[..., Any]) -> None:

@@ -116,14 +116,28 @@ def port_forward(connection: Connection) -> Callable[[CoordinatorPod], Forward]:
 
 
 def _relay(near: socket.socket, far: socket.socket, closed: threading.Event) -> None:
-    """Carry bytes both ways until one side ends or the tunnel is closed."""
+    """Carry bytes both ways until one side ends or the tunnel is closed. Raises OSError if the far one breaks.
+
+    The near one is a client of this machine: that it hangs up, however rudely, is no trouble of the way.
+    """
     while not closed.is_set():
         readable, _, _ = select.select([near, far], [], [], _POLL_SECONDS)
-        for source in readable:
-            data = source.recv(_CHUNK)
+        if near in readable:
+            try:
+                data = near.recv(_CHUNK)
+            except ConnectionError:
+                return
             if not data:
                 return
-            (far if source is near else near).sendall(data)
+            far.sendall(data)
+        if far in readable:
+            data = far.recv(_CHUNK)
+            if not data:
+                return
+            try:
+                near.sendall(data)
+            except ConnectionError:
+                return
 
 
 @contextmanager
