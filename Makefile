@@ -8,7 +8,7 @@ SETUP = PYTHON="$(PYTHON)" scripts/setup.sh
 TEST_ENV = OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev develop run test test-hostile lint format types protos check-protos docs lock clean
+.PHONY: help setup dev develop run test test-hostile lint format types protos check-protos images test-cluster docs lock clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -30,15 +30,14 @@ import tempfile
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 from prometheus_client.parser import text_string_to_metric_families
 
+from benchmarks.service import running
 from spade_rl.config import RunConfig
 from spade_rl.config_files import dump_config, load_config
 from spade_rl.nano.families import FAMILIES, STYLES, write
@@ -49,10 +48,8 @@ from spade_rl.v1 import agent_pb2, environment_pb2, sandbox_pb2, trajectory_pb2
 from spade_rl.v1.agent_pb2_grpc import AgentServiceStub
 from spade_rl.v1.sandbox_pb2_grpc import SandboxServiceStub
 
-START_SECONDS = 120.0
 # A machine that is loaded like this answers late; a sample that comes late is still one.
 CALL_SECONDS = 120.0
-STOP_SECONDS = 60.0
 # After the time is over, for what is in flight and what waits for a place behind it.
 DRAIN_SECONDS = 600.0
 SAMPLES = 60
@@ -140,37 +137,6 @@ def _free_ports(count: int) -> list[int]:
     return ports
 
 
-@asynccontextmanager
-async def _service(name: str, folder: Path, address: str, metrics: int) -> AsyncIterator[int]:
-    """Run a service in a process of its own until the block is left; yields its process id."""
-    with (folder / f"{name}.log").open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", f"spade_rl.{name}", "--log-level", "WARNING", "--metrics-port", str(metrics)),
-            *("--config", str(folder / "config.yaml"), "--run-dir", str(folder), "--address", address),
-            stdin=asyncio.subprocess.DEVNULL,
-            stderr=log,
-        )
-    try:
-        async with calling(name), open_channel(address) as channel:
-            check: Any = health_pb2_grpc.HealthStub(channel).Check
-            serving = asyncio.ensure_future(
-                check(health_pb2.HealthCheckRequest(), timeout=START_SECONDS, wait_for_ready=True)
-            )
-            ended = asyncio.ensure_future(process.wait())
-            await asyncio.wait([serving, ended], return_when=asyncio.FIRST_COMPLETED)
-            if ended.done():
-                serving.cancel()
-                raise RuntimeError(f"the {name} service ended: {(folder / f'{name}.log').read_text()[-2000:]}")
-            ended.cancel()
-            await serving
-        yield process.pid
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        async with asyncio.timeout(STOP_SECONDS):
-            await process.wait()
-
-
 def _resident_mb(pid: int) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
@@ -189,7 +155,7 @@ def _gauge(port: int, name: str) -> float:
 class Load:
     """One run. ``told`` is called with every sample."""
 
-    def __init__(self, config: RunConfig, *, seconds: float, told: Any) -> None:
+    def __init__(self, config: RunConfig, *, seconds: float, told: Callable[[Sample], None]) -> None:
         self.tally = Tally()
         self.samples: list[Sample] = []
         self.runtime = ""
@@ -213,8 +179,8 @@ class Load:
             )
             (folder / "config.yaml").write_text(dump_config(config))
             async with (
-                _service("sandbox", folder, addresses["sandbox"], shown["sandbox"]) as sandbox,
-                _service("agent", folder, addresses["agent"], shown["agent"]) as agent,
+                running("sandbox", folder, addresses["sandbox"], f"--metrics-port={shown['sandbox']}") as sandbox,
+                running("agent", folder, addresses["agent"], f"--metrics-port={shown['agent']}") as agent,
                 open_channel(addresses["sandbox"]) as to_sandbox,
                 open_channel(addresses["agent"]) as to_agent,
             ):

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import sys
 import tempfile
 import threading
 import time
@@ -27,6 +26,7 @@ import grpc
 from benchmarks.sandbox_contender import Contender, drive
 from benchmarks.sandbox_environment import LOOP, WALK
 from benchmarks.sandbox_usage import SENTRY, WORKER, members, processes
+from benchmarks.service import running
 from spade_rl.config import Isolation, RunConfig, SandboxSection
 from spade_rl.config_files import dump_config
 from spade_rl.rpc import calling, open_channel
@@ -34,8 +34,6 @@ from spade_rl.v1 import sandbox_pb2 as pb
 from spade_rl.v1.sandbox_pb2_grpc import SandboxServiceStub
 
 CALL_SECONDS = 120.0
-START_SECONDS = 120.0
-STOP_SECONDS = 20.0
 # How long before the deadline the loop's thread is looked for, and how often the thread is looked at.
 SEARCH_SECONDS = 0.3
 POLL_SECONDS = 0.001
@@ -169,33 +167,11 @@ async def open_service(isolation: Isolation, platform: Any) -> AsyncIterator[Con
     with tempfile.TemporaryDirectory(prefix="spade-bench-") as folder:
         (Path(folder) / "config.yaml").write_text(dump_config(config))
         address = f"unix:{folder}/s"
-        service = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "spade_rl.sandbox", "--log-level", "WARNING"),
-            *("--config", f"{folder}/config.yaml", "--run-dir", folder, "--address", address),
-            stdin=asyncio.subprocess.DEVNULL,
-        )
-        try:
-            async with open_channel(address) as channel:
-                stub: Any = SandboxServiceStub(channel)  # type: ignore[no-untyped-call]
-                yield Ours(stub, config.sandbox, await _version(stub, service), folder)
-        finally:
-            if service.returncode is None:
-                service.terminate()
-            async with asyncio.timeout(STOP_SECONDS):
-                await service.wait()
-
-
-async def _version(stub: Any, service: asyncio.subprocess.Process) -> str:
-    """Wait until the service answers, and return the runtime that it names."""
-    async with calling("sandbox"):
-        asked = asyncio.ensure_future(stub.GetStatus(pb.GetStatusRequest(), timeout=START_SECONDS, wait_for_ready=True))
-        ended = asyncio.ensure_future(service.wait())
-        await asyncio.wait([asked, ended], return_when=asyncio.FIRST_COMPLETED)
-        if ended.done():
-            asked.cancel()
-            raise RuntimeError(f"the service ended with status {ended.result()}")
-        ended.cancel()
-        return str((await asked).runtime)
+        async with running("sandbox", Path(folder), address), open_channel(address) as channel:
+            stub: Any = SandboxServiceStub(channel)  # type: ignore[no-untyped-call]
+            async with calling("sandbox"):
+                status = await stub.GetStatus(pb.GetStatusRequest(), timeout=CALL_SECONDS)
+            yield Ours(stub, config.sandbox, status.runtime, folder)
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ Each lies over the one before; what is resolved is checked as a whole, and every
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -36,12 +37,13 @@ def _parsed(text: str, origin: str) -> dict[str, Any]:
     return data
 
 
-def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
+def merged(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with ``over`` laid over it, sections key by key."""
+    result = dict(base)
     for key, value in over.items():
-        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-        merged[key] = _merge(merged[key], value) if both else value
-    return merged
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if both else value
+    return result
 
 
 def _override(text: str) -> dict[str, Any]:
@@ -77,15 +79,15 @@ def load_config(
         known = presets()
         if preset not in known:
             raise ConfigurationError(f"there is no preset {preset!r}; there are {', '.join(sorted(known))}")
-        data = _merge(data, _parsed(known[preset], f"preset {preset}"))
+        data = merged(data, _parsed(known[preset], f"preset {preset}"))
     if file is not None:
         try:
             text = file.read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"cannot read the configuration {file}: {error}") from error
-        data = _merge(data, _parsed(text, str(file)))
+        data = merged(data, _parsed(text, str(file)))
     for override in overrides:
-        data = _merge(data, _override(override))
+        data = merged(data, _override(override))
     return validate_config(data)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from spade_rl.config_files import merged
 from spade_rl.errors import ConfigurationError
 
 SERVICES = ("sandbox", "memory", "regret", "designer", "agent", "learner", "coordinator")
@@ -55,7 +56,7 @@ def read_values(files: Iterable[Path], version: str, images: Sequence[str] = ())
 
     Raises ConfigurationError if one cannot be read.
     """
-    merged: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for file in files:
         try:
             data = yaml.safe_load(file.read_text()) or {}
@@ -63,8 +64,8 @@ def read_values(files: Iterable[Path], version: str, images: Sequence[str] = ())
             raise ConfigurationError(f"cannot read the values {file}: {error}") from error
         if not isinstance(data, dict):
             raise ConfigurationError(f"{file} holds no values of the chart, but {type(data).__name__}")
-        merged = _merged(merged, data)
-    found = wishes(merged, version)
+        values = merged(values, data)
+    found = wishes(values, version)
     return replace(found, images=tuple(images)) if images else found
 
 
@@ -127,11 +128,3 @@ def _monitored(value: Any) -> bool:
     elif isinstance(value, Sequence) and not isinstance(value, str):
         return any(map(_monitored, value))
     return False
-
-
-def _merged(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(base)
-    for key, value in over.items():
-        both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = _merged(result[key], value) if both else value
-    return result
